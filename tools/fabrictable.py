@@ -7,7 +7,7 @@ from typing import Any
 from gradwire.planning.fabrics.bisection import Cut
 from gradwire.planning.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric, Link
 from gradwire.planning.fabrics.figures import Figures
-from gradwire.tools.table import Table, columns, table_of
+from gradwire.tools.table import NOTHING, Table, columns, table_of
 from gradwire.traces.units import show_bps
 
 MTU = "MTU"
@@ -58,6 +58,10 @@ def _show_numbers(numbers: Sequence[int]) -> str:
     return f"{numbers[0]} to {numbers[-1]:,}"
 
 
+def _show_mean(mean: float | None) -> str:
+    return NOTHING if mean is None else f"{mean:.3g}"
+
+
 def _queue_nbytes(fabric: Fabric, figures: Figures) -> int | None:
     del figures
     return min((link.queue_nbytes for link in fabric.links if link.queue_nbytes is not None), default=None)
@@ -69,6 +73,7 @@ FIGURES = (
     Figure("hosts", "hosts", lambda _, figures: figures.n_hosts),
     Figure("switches", "switches", lambda _, figures: figures.n_switches),
     Figure("switch_ports", "switch ports", lambda _, figures: figures.n_ports),
+    Figure("radix", "  of one switch", lambda _, figures: figures.radix, "up to {}".format),
     Figure("cables", "cables", lambda _, figures: figures.n_cables),
     Figure("inner_cables", "  between switches", lambda _, figures: figures.n_inner_cables),
     Figure("", "host links", lambda fabric, _: fabric.host_links, _show_rates),
@@ -86,6 +91,7 @@ FIGURES = (
     Figure("oversubscription", "", lambda _, figures: figures.oversubscription),
     Figure("shortest_paths", "shortest paths", lambda _, figures: list(figures.n_paths), _show_numbers),
     Figure("diameter_switches", "switches on a path", lambda _, figures: figures.diameter, "up to {}".format),
+    Figure("mean_switches", "  on average", lambda _, figures: figures.mean_switches, _show_mean),
     Figure("queue_nbytes", "", _queue_nbytes),
     Figure("delay_ns", "", lambda fabric, _: max(link.delay_ns for link in fabric.links)),
     Figure("mtu_nbytes", MTU, lambda fabric, _: fabric.mtu_nbytes, "{} bytes".format),

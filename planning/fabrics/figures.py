@@ -17,7 +17,8 @@ class Figures:
     1.0 is full (and what a fabric without links between switches has).  `host_rate_bps` and
     `uplink_rate_bps` are those of the slowest cable to a host and between switches, None without any.
     `n_paths`: the numbers of equally short paths between two hosts that occur.  `diameter`: the most
-    switches on a shortest path.  `n_ports`: switch ports in use.
+    switches on a shortest path; `mean_switches`: their mean over all pairs of hosts (None of one host).
+    `n_ports`: switch ports in use; `radix`: those of the switch that has the most.
     """
 
     n_hosts: int
@@ -31,6 +32,8 @@ class Figures:
     oversubscription: float
     n_paths: tuple[int, ...]
     diameter: int
+    mean_switches: float | None
+    radix: int
 
     @property
     def n_inner_cables(self) -> int:
@@ -44,12 +47,13 @@ class Figures:
 
 def figures(fabric: Fabric) -> Figures:
     """All figures of a fabric that has hosts."""
-    n_paths, diameter = shortest_paths(fabric)
+    n_paths, diameter, mean_switches = shortest_paths(fabric)
+    n_ports = [len(fabric.ports[switch]) for switch in fabric.switches]
     host_rate_bps, uplink_rate_bps = slowest_rates(fabric)
     return Figures(
         n_hosts=len(fabric.hosts),
         n_switches=len(fabric.switches),
-        n_ports=sum(len(fabric.ports[switch]) for switch in fabric.switches),
+        n_ports=sum(n_ports),
         n_cables=len(fabric.links),
         host_rate_bps=host_rate_bps,
         uplink_rate_bps=uplink_rate_bps,
@@ -58,6 +62,8 @@ def figures(fabric: Fabric) -> Figures:
         oversubscription=oversubscription(fabric),
         n_paths=n_paths,
         diameter=diameter,
+        mean_switches=mean_switches,
+        radix=max(n_ports),
     )
 
 
@@ -81,15 +87,19 @@ def slowest_rates(fabric: Fabric) -> tuple[int, int | None]:
     return min(link.rate_bps for link in fabric.host_links), min(inner, default=None)
 
 
-def shortest_paths(fabric: Fabric) -> tuple[tuple[int, ...], int]:
-    """The numbers of shortest paths between two hosts, and the most switches on one."""
+def shortest_paths(fabric: Fabric) -> tuple[tuple[int, ...], int, float | None]:
+    """The numbers of shortest paths between two hosts, the most switches on one, and their mean."""
     n_hosts = Counter(access_switch(fabric, host) for host in fabric.hosts)
-    numbers, diameter = set(), 1
+    numbers: set[int] = set()
+    diameter, n_pairs, n_switches = 1, 0, 0
     for start in n_hosts:
         far = distances(fabric, start)
         counts = path_counts(fabric, far)
         for switch in n_hosts:
-            if switch != start or n_hosts[start] > 1:
+            pairs = n_hosts[start] * (n_hosts[switch] - (switch == start))
+            if pairs:
                 numbers.add(counts[switch])
                 diameter = max(diameter, far[switch] + 1)
-    return tuple(sorted(numbers)), diameter
+            n_pairs += pairs
+            n_switches += pairs * (far[switch] + 1)
+    return tuple(sorted(numbers)), diameter, n_switches / n_pairs if n_pairs else None

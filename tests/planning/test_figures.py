@@ -30,6 +30,25 @@ def test_the_figures_are_the_textbooks(spec: str, expected: tuple[object, ...]) 
     assert shown == expected
 
 
+@pytest.mark.parametrize(
+    ("spec", "radix", "mean"),
+    [
+        # A host's peers: below its own switch, in its pod, in others.
+        ("fat-tree:k=4", 4, (1 * 1 + 2 * 3 + 12 * 5) / 15),
+        ("fat-tree:k=8", 8, (3 * 1 + 12 * 3 + 112 * 5) / 127),
+        # On its own switch, on the other side, on its own side.
+        ("bigraph:n=8,m=2", 6, (1 * 1 + 8 * 2 + 6 * 3) / 15),
+        ("star:hosts=8", 8, 1.0),
+    ],
+)
+def test_radix_and_the_mean_number_of_switches_on_a_path_are_as_counted_by_hand(
+    spec: str, radix: int, mean: float
+) -> None:
+    found = figures(parse_fabric(spec))
+    assert found.radix == radix
+    assert found.mean_switches == pytest.approx(mean)
+
+
 def test_a_slower_uplink_is_oversubscribed() -> None:
     assert oversubscription(parse_fabric("fat-tree:k=4,uplink_rate=25M")) == 4.0
 
