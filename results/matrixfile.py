@@ -9,23 +9,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked
 
 from gradwire.emu.records import load_repeats
-from gradwire.planning.runfiles import BadRun, check_finished, one_run, read_json
+from gradwire.planning.runfiles import BadRun, check_finished, read_json
 from gradwire.results.about import About
 from gradwire.results.row import Row
 from gradwire.results.rowchoices import show_choices
 from gradwire.results.verdict import counted
-from gradwire.traces.complaints import other_version
+from gradwire.traces.complaints import complaint, other_version
 from gradwire.traces.files import write_whole
 
 RESULT = "result.json"
 SCHEMA: Literal["gradwire.matrix/1"] = "gradwire.matrix/1"
 MAX_REPEATS, MAX_CELLS = 100_000, 100_000
+Value = TypeVar("Value")
 
 
 @checked(frozen=True, config=ConfigDict(extra="ignore"))
@@ -126,7 +127,18 @@ def read_result(folder: Path) -> dict[str, Any]:
     if not path.exists():
         advice = "give the folder of a finished run; `gradwire runs` lists them"
         raise BadRun(folder, f"it has no {RESULT}, so no run of it is done", advice)
-    return read_json(path, _ANY)
+    value = read_json(path, _ANY)
+    if _largest(value) >= 1 << 63:
+        raise BadRun(path, "it holds a number that is larger than any that a run counts")
+    return value
+
+
+def _largest(value: Any) -> int:
+    """Of all whole numbers in it, without their signs; 0 without one."""
+    if isinstance(value, int):
+        return abs(value)
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return max(map(_largest, inside), default=0)
 
 
 def load_matrix(folder: Path) -> Matrix:
@@ -141,19 +153,25 @@ def matrix_of(folder: Path, value: dict[str, Any]) -> Matrix:
     """The matrix that `value` of a folder's `result.json` is.  Raise BadRun, or OSError."""
     path = folder / RESULT
     if "schema" not in value:
-        with one_run(path):
-            row = replace(_row().validate_python(value), folder=str(folder))
-        about = About(title=f"The run in {folder.name}")
-        return replace(begun_matrix(folder, about, 1), rows=(row,), cells=(cell_of(row),))
+        row = replace(checked_value(path, _row(), value), folder=str(folder))
+        return begun_matrix(folder, About(title=row.name), 1).with_row(row)
     check_schema(path, value, SCHEMA)
-    with one_run(path):
-        file = _file().validate_python(value)
+    file = checked_value(path, _file(), value)
     if len(file.rows) != len(file.cells):
         raise BadRun(path, f"it has {len(file.rows)} rows, but {len(file.cells)} cells")
     check_cells(path, file.cells)
     n_cells = len(file.cells) if file.n_cells is None else file.n_cells
     rows = tuple(_placed(row, folder) for row in file.rows)
     return Matrix(folder, file.about, rows, file.cells, n_cells)
+
+
+def checked_value(path: Path, kind: TypeAdapter[Value], value: Any) -> Value:
+    """Raise BadRun for what is not as this version writes it."""
+    try:
+        return kind.validate_python(value)
+    except ValidationError as error:
+        what = f"not results as this gradwire writes them: {complaint(error)}"
+        raise BadRun(path, what, "run the command again, or use the gradwire that wrote them") from error
 
 
 def _placed(row: Row, folder: Path) -> Row:

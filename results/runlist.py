@@ -11,9 +11,9 @@ from typing import Literal
 from pydantic import TypeAdapter
 
 from gradwire.planning.capturefabric import MANIFEST
-from gradwire.planning.runfiles import INCOMPLETE, BadRun, one_run
+from gradwire.planning.runfiles import INCOMPLETE, BadRun
 from gradwire.results.about import About
-from gradwire.results.matrixfile import RESULT, Matrix, read_result
+from gradwire.results.matrixfile import RESULT, Matrix, checked_value, read_result
 from gradwire.results.resultfolder import results_of
 from gradwire.results.row import REFUSED, Row
 
@@ -77,8 +77,7 @@ def _listed(folder: Path) -> ListedRun | None:
 def _results(folder: Path, nbytes: int) -> ListedRun:
     value = read_result(folder)
     if value.get("schema") == REPRODUCTION:
-        with one_run(folder / RESULT):
-            made = _ABOUT.validate_python(value["about"])
+        made = checked_value(folder / RESULT, _ABOUT, value.get("about"))
         return ListedRun(folder.name, "reproduction", made.began, _command(made), made.title, nbytes=nbytes)
     results = results_of(folder, value)
     verdicts = Counter(row.verdict for row in results.rows)

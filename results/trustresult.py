@@ -9,9 +9,16 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from gradwire.planning.runfiles import BadRun, one_run
+from gradwire.planning.runfiles import BadRun
 from gradwire.results.about import About
-from gradwire.results.matrixfile import RESULT, MatrixCell, check_cells, check_schema, read_result
+from gradwire.results.matrixfile import (
+    RESULT,
+    MatrixCell,
+    check_cells,
+    check_schema,
+    checked_value,
+    read_result,
+)
 from gradwire.results.row import REFUSED
 from gradwire.traces.files import write_whole
 from gradwire.traces.iterationtimes import IterationTime
@@ -181,9 +188,12 @@ def save(matrix: TrustMatrix, folder: Path) -> None:
 def trust_of(path: Path, value: dict[str, Any]) -> TrustMatrix:
     """The matrix that `value`, the content of the file `path`, is.  Raise BadRun."""
     check_schema(path, value, SCHEMA)
-    with one_run(path):
-        matrix = _MATRIX.validate_python(value)
-        check_cells(path, matrix.cells)
+    matrix = checked_value(path, _MATRIX, value)
+    n_jobs = len(matrix.jobs)
+    named = {*(live.job for live in matrix.live), *(row.job for row in matrix.rows)}
+    if not named <= set(range(n_jobs)):
+        raise BadRun(path, f"it names a job that is not one of its {n_jobs}")
+    check_cells(path, matrix.cells)
     fabrics = {live.fabric for live in matrix.live}
     for row in matrix.rows:
         if not {row.captured_on, row.replayed_on} <= fabrics:

@@ -16,7 +16,7 @@ def side_by_side(several: Sequence[Matrix]) -> Table:
     """
     runs = [named(matrix.cells) for matrix in several]
     names = list(dict.fromkeys(name for cells in runs for name in cells))
-    shared, short = _without_shared(names)
+    shared, short = without_shared(names)
 
     def row(place: int) -> Iterator[Cell | str]:
         first, *others = (cells.get(names[place]) for cells in runs)
@@ -43,8 +43,8 @@ def _time(cell: MatrixCell | None, first: MatrixCell | None) -> Cell | str:
     return Cell(f"{text}, {cell.verdict}", key=time_s, style=VERDICT_STYLES.get(cell.verdict, ""))
 
 
-def _without_shared(names: Sequence[str]) -> tuple[str, list[str]]:
-    """What all of several names say, after a colon, and the names without it."""
+def without_shared(names: Sequence[str]) -> tuple[str, list[str]]:
+    """What all of several names of cells say, with a colon before it, and the names without that."""
     parts = [name.split(", ") for name in names]
     shared = [part for part in parts[0] if all(part in others for others in parts)] if len(parts) > 1 else []
     short = [", ".join(part for part in each if part not in shared) for each in parts]

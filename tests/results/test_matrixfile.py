@@ -1,17 +1,23 @@
 """`result.json` of a matrix: what is written is read again, wherever the folder is; bad files are refused."""
 
 import json
+from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gradwire.planning.runfiles import BadRun
 from gradwire.results.about import About
+from gradwire.results.comparison import compared, named
 from gradwire.results.matrixfile import RESULT, Matrix, begun_matrix, load_matrix, save_matrix
 from gradwire.results.resultfolder import load_results, load_several
+from gradwire.results.row import Row
 from gradwire.results.trustresult import Live, TrustMatrix, TrustRow
 from gradwire.results.trustresult import save as save_trust
+from gradwire.traces.frames import frame
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_matrix, made_run
 
@@ -120,6 +126,45 @@ def test_a_file_that_is_no_matrix_is_refused_in_one_line(tmp_path: Path, text: s
         load_results(tmp_path)
     assert "\n" not in str(refused.value)
     assert str(refused.value).startswith(str(tmp_path))
+
+
+def test_whatever_is_changed_in_a_file_it_is_read_or_refused_in_one_line(tmp_path: Path) -> None:
+    """Each value, however deep, is replaced by others: nothing but a matrix or BadRun comes out, and what is
+    read can be compared and made a table of.
+    """
+    folder = made_matrix(tmp_path / "m", [RING])
+    value = json.loads((folder / RESULT).read_text())
+    said, rows = list[str](), list[Row]()
+    others: tuple[Any, ...] = (None, "x", -1, 1e999, 1 << 70, [], {})
+    for path in places(value):
+        for other in others:
+            (folder / RESULT).write_text(json.dumps(changed(value, path, other)))
+            try:
+                matrix = load_matrix(folder)
+            except BadRun as error:
+                said.append(str(error))
+            else:
+                compared(named(matrix.cells), named(matrix.cells))
+                rows += matrix.rows
+    frame(Row, rows)
+    assert len(said) > 200
+    assert not [line for line in said if "\n" in line]
+
+
+def places(value: Any) -> Iterator[tuple[Any, ...]]:
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in inside:
+        yield (key,)
+        yield from ((key, *rest) for rest in places(each))
+
+
+def changed(value: Any, path: tuple[Any, ...], other: Any) -> Any:
+    copy = deepcopy(value)
+    at = copy
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = other
+    return copy
 
 
 def test_what_is_no_folder_of_results_is_refused_and_what_to_give_is_said(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from gradwire.planning.flowhash import flow_hash, switch_salt
 from gradwire.planning.model.errorbar import Bar
 from gradwire.planning.plan import Plan
 from gradwire.planning.runfiles import INCOMPLETE, BadRun
+from gradwire.results.about import About
 from gradwire.results.row import REFUSED, Row
 from gradwire.results.trustresult import ERROR_BAR, Live, Summary, TrustMatrix, TrustRow, load, save
 from gradwire.tools import cli, joboptions
@@ -372,6 +373,33 @@ def test_rows_that_the_machine_disturbed_are_measured_again(tmp_path: Path) -> N
 def test_an_interrupted_job_interrupts_the_matrix(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         carry_out(TRIAL, tmp_path / "m", True, FakeLive({FABRICS[0]: INTERRUPTED}), fake_laboratory(1, []))
+
+
+@pytest.mark.usefixtures("_whole_sample")
+def test_whoever_interrupts_a_matrix_keeps_its_rows_and_what_it_is_of(tmp_path: Path) -> None:
+    done = list[str]()
+    made = fake_laboratory(LIVE_NS, done)
+
+    def interrupted(folder: Path, options: RunOptions, tell: object) -> Any:
+        bench = made(folder, options, tell)
+        row = bench.row
+
+        def second_ends(plan: Plan) -> Row:
+            if len(done) == 1:
+                raise KeyboardInterrupt
+            return row(plan)  # type: ignore[no-any-return]
+
+        bench.row = second_ends
+        return bench
+
+    about = About(("trust", "ddp"), "2026-07-04T10:15:00Z", "0.1.0")
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(TRIAL, tmp_path / "m", True, FakeLive(), interrupted, about)
+    kept = load(tmp_path / "m")
+    assert [(row.captured_on, row.replayed_on) for row in kept.rows] == [(FABRICS[0], FABRICS[0])]
+    assert (kept.n_rows, kept.is_complete, kept.about) == (4, False, about)
+    matrix = carry_out(TRIAL, tmp_path / "m", True, FakeLive(), fake_laboratory(LIVE_NS, done))
+    assert matrix.is_complete and len(matrix.rows) == 4
 
 
 @pytest.mark.usefixtures("_whole_sample")

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +21,7 @@ from gradwire.results.resultfolder import load_results
 from gradwire.tools.console import console
 from gradwire.tools.options import JsonOption
 from gradwire.tools.resultwords import missing_words
+from gradwire.tools.sidebyside import without_shared
 from gradwire.tools.table import NOTHING, Cell, columns, or_nothing, rich_table, table_of
 from gradwire.traces.units import show_s
 
@@ -60,8 +61,12 @@ def compare(
         print(json.dumps(value, indent=1))
         return
     to = console()
+    shared, names = without_shared([cell.cell for cell in cells])
+    if shared:
+        to.print(shared.removeprefix(": "), style="bold", soft_wrap=True)
+    rows = [replace(cell, cell=name) for cell, name in zip(cells, names, strict=True)]
     heads = columns("cell", "#before", "#after", "#difference", f"#{CONFIDENCE:.0%} interval", "change")
-    to.print(rich_table(table_of(heads, cells, _row)))
+    to.print(rich_table(table_of(heads, rows, _row)))
     for line in _sentences(cells):
         to.print(line, soft_wrap=True)
     for folder, results in pairs:

@@ -17,6 +17,8 @@ from gradwire.tools.table import NOTHING, Cell, columns, rich_table, table_of
 from gradwire.tools.tables import VERDICT_STYLES
 from gradwire.traces.units import show_nbytes, show_s
 
+MINUTES = len("2026-07-04 10:15")
+
 
 def runs(
     folder: Annotated[
@@ -44,7 +46,8 @@ def runs(
         return
     heads = (
         *columns("folder"),
-        *columns("began (UTC)", "command, job"),
+        *columns("began (UTC)", wrap="never"),
+        *columns("command: job"),
         *columns("#cells", wrap="never"),
         *columns("verdicts", "best"),
         *columns("#on disk", wrap="never"),
@@ -56,17 +59,23 @@ def runs(
 
 
 def _row(each: ListedRun) -> Sequence[Cell | str]:
-    best = f"{show_s(each.best_s)}, {each.best_cell}" if each.best_s is not None else NOTHING
-    what = ", ".join(filter(None, (each.command, each.job))) or each.kind
+    what = ": ".join(filter(None, (each.command, each.job))) or each.kind
     return (
         each.folder,
-        each.began.replace("T", " ").removesuffix("Z") or NOTHING,
+        each.began.replace("T", " ")[:MINUTES] or NOTHING,
         what,
         _cells(each),
         Cell(_verdicts(each), style=VERDICT_STYLES["not valid"] if each.not_valid else ""),
-        best,
+        _best(each),
         show_nbytes(each.nbytes),
     )
+
+
+def _best(each: ListedRun) -> str:
+    """With the cell's name, where there are several."""
+    if each.best_s is None:
+        return NOTHING
+    return show_s(each.best_s) + (f", {each.best_cell}" if each.done > 1 else "")
 
 
 def _cells(each: ListedRun) -> str:
