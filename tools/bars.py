@@ -9,7 +9,7 @@ An iteration's bar has below what no computing hid, and computing above.  Over t
 line) and the 10th to the 90th percentile (a band) of all repeats that count.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
 from gradwire.emu.records import Repeat
@@ -29,10 +29,10 @@ ABOVE = 1.15  # the axis is so much longer than the longest iteration
 FILLED = 0.7  # of a bar's place
 
 
-def bars_svg(numbered: Sequence[tuple[int, Row]]) -> str:
+def bars_svg(numbered: Sequence[tuple[int, Row]], short: Mapping[str, str] | None = None) -> str:
     """The chart of the measured ones of these rows, grouped by fabric; empty if there are none.
 
-    Each row links to `#cell-NUMBER`.
+    Each row links to `#cell-NUMBER`. `short` has a name of each fabric for narrow screens.
     """
     measured = [(number, row) for number, row in numbered if row.time_s]
     if not measured:
@@ -41,7 +41,10 @@ def bars_svg(numbered: Sequence[tuple[int, Row]]) -> str:
     parts: list[str] = []
     y = 0
     for spec in dict.fromkeys(row.fabric for _, row in measured):
-        parts.append(f'<text class="group" x="0" y="{y + 18}">{escape(spec)}</text>')
+        names = {"group wide-screen": spec, "group narrow-screen": short[spec]} if short else {"group": spec}
+        parts += [
+            f'<text class="{style}" x="0" y="{y + 18}">{escape(name)}</text>' for style, name in names.items()
+        ]
         y += GROUP_HEIGHT
         for number, row in measured:
             if row.fabric == spec:
@@ -96,8 +99,8 @@ def _bar(number: int, row: Row, y: int, full_s: float) -> Iterator[str]:
     top, middle, end = y + BAR_TOP, y + BAR_TOP + BAR_HEIGHT / 2, y + BAR_TOP + BAR_HEIGHT
     yield f'<g class="{style}"><title>{escape(_bar_words(row))}</title>'
     yield f'<a href="#cell-{number}"><text class="name" x="0" y="{y + 14}">{escape(name)}</text></a>'
-    note = "" if row.valid else f"{row.verdict}, "
-    yield f'<text class="figure" x="100%" y="{y + 14}" text-anchor="end">{escape(note)}{figure}</text>'
+    note = "" if row.valid else f'<tspan class="wide-screen">{escape(row.verdict)}, </tspan>'
+    yield f'<text class="figure" x="100%" y="{y + 14}" text-anchor="end">{note}{figure}</text>'
     ideal = percent(min(bound_s, time_s.median), full_s)
     over = percent(max(0.0, time_s.median - bound_s), full_s)
     yield f'<rect class="ideal" x="0" y="{top}" width="{ideal}" height="{BAR_HEIGHT}"/>'

@@ -75,7 +75,7 @@ def page(
         for position, view in enumerate(views)
         for use in (view.links if view else ())
     }
-    charts = chart_data(cells)
+    charts, short = chart_data(cells), short_specs(fabrics_of(cells))
     environment_ = environment()
     environment_.filters |= {"drawing": _drawing, "settling": settling_words}
     return environment_.get_template("report.html").render(
@@ -84,12 +84,12 @@ def page(
         findings=[] if runs else [*findings(rows, busy), *filter(None, [answer_of_rows(rows)])],
         beside=beside,
         cells=cells,
-        grids=list(grids(cells)),
+        grids=grids(cells),
         fabrics=_fabrics(cells),
-        panels=list(_panels(cells)),
+        panels=list(_panels(cells, short)),
         aggregations=list(_aggregations(cells)),
         about=_about(cells),
-        short=short_specs(fabrics_of(cells)),
+        short=short,
         n_sizes=len(sizes_of(cells)),
         has_closed=any(row.closed_s is not None for row in rows),
         has_fidelity=any(row.fidelity is not None for row in rows),
@@ -133,12 +133,12 @@ def _aggregations(cells: Sequence[ReportCell]) -> Iterator[tuple[str, Table]]:
             yield spec, grid
 
 
-def _panels(cells: Sequence[ReportCell]) -> Iterator[tuple[str, Markup]]:
+def _panels(cells: Sequence[ReportCell], short: Mapping[str, str]) -> Iterator[tuple[str, Markup]]:
     """A chart for each size: times of different sizes share no axis."""
     measured = [cell for cell in cells if cell.row.time_s]
     for nbytes in dict.fromkeys(cell.row.bytes for cell in measured):
         some = [(cell.number, cell.row) for cell in measured if cell.row.bytes == nbytes]
-        yield show_nbytes(nbytes), Markup(bars_svg(some))
+        yield show_nbytes(nbytes), Markup(bars_svg(some, short))
 
 
 def _shown(cells: Sequence[ReportCell]) -> set[int]:

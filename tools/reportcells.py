@@ -1,7 +1,7 @@
 """What the report page shows of each cell, and a grid of all of them: fabrics beside each other."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,15 +64,16 @@ class ReportCell:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The cells of one size: a row for each choice, in it for each fabric the cells that have both.
+    """Cells beside each other: a row for each choice and a column for each fabric; of one fabric and several
+    sizes, a row for each size and a column for each choice.  A place may have several cells.
 
-    `best` is the number of the fastest valid cell, and `alike` those of others that are as good.
+    `best` are the numbers of the fastest valid cells, of each size, `alike` those of others as good.
     """
 
-    size: str
-    fabrics: tuple[str, ...]
+    name: str
+    columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[tuple[ReportCell, ...], ...]], ...]
-    best: int | None
+    best: frozenset[int]
     alike: frozenset[int]
 
 
@@ -102,31 +103,65 @@ def sizes_of(cells: Sequence[ReportCell]) -> list[int]:
     return sorted({cell.row.bytes for cell in cells if cell.row.time_s})
 
 
-def grids(cells: Sequence[ReportCell]) -> Iterator[Grid]:
-    """A grid for each size.  Of one size it has the refused cells too, which have none."""
+def grids(cells: Sequence[ReportCell]) -> list[Grid]:
+    """A grid for each size, or one if there is only one fabric.  Of one size it has the refused cells too,
+    which have none.
+    """
     sizes, fabrics = sizes_of(cells), fabrics_of(cells)
-    for nbytes in sizes:
-        some = [cell for cell in cells if cell.row.bytes == nbytes or len(sizes) == 1]
-        yield _grid(show_nbytes(nbytes), some, fabrics)
+    if len(sizes) > 1 and len(fabrics) == 1:
+        measured = sorted((cell for cell in cells if cell.row.time_s), key=lambda cell: cell.row.bytes)
+        return [_grid(fabrics[0], measured, _size, _choice)]
+    return [
+        _grid(
+            show_nbytes(nbytes),
+            [cell for cell in cells if cell.row.bytes == nbytes or len(sizes) == 1],
+            _choice,
+            _fabric,
+            fabrics,
+        )
+        for nbytes in sizes
+    ]
 
 
-def _grid(size: str, some: Sequence[ReportCell], fabrics: Sequence[str]) -> Grid:
-    by_choice: defaultdict[str, list[ReportCell]] = defaultdict(list)
+def _size(cell: ReportCell) -> str:
+    return show_nbytes(cell.row.bytes)
+
+
+def _choice(cell: ReportCell) -> str:
+    return cell.choice
+
+
+def _fabric(cell: ReportCell) -> str:
+    return cell.row.fabric
+
+
+def _grid(
+    name: str,
+    some: Sequence[ReportCell],
+    row_of: Callable[[ReportCell], str],
+    column_of: Callable[[ReportCell], str],
+    columns: Sequence[str] = (),
+) -> Grid:
+    columns = columns or list(dict.fromkeys(map(column_of, some)))
+    by_row: defaultdict[str, list[ReportCell]] = defaultdict(list)
     for cell in some:
-        by_choice[cell.choice].append(cell)
+        by_row[row_of(cell)].append(cell)
     rows = tuple(
-        (choice, tuple(tuple(cell for cell in same if cell.row.fabric == spec) for spec in fabrics))
-        for choice, same in by_choice.items()
+        (row, tuple(tuple(cell for cell in same if column_of(cell) == column) for column in columns))
+        for row, same in by_row.items()
     )
-    valid = [(cell.number, one) for cell in some if (one := contender(cell.row))]
+    marks = [_marked([cell for cell in some if cell.row.bytes == nbytes]) for nbytes in sizes_of(some)]
+    best, as_good = (frozenset(number for each in marks for number in each[place]) for place in (0, 1))
+    return Grid(name, tuple(columns), rows, best, as_good)
+
+
+def _marked(same: Sequence[ReportCell]) -> tuple[list[int], list[int]]:
+    """The numbers of the best of these and of those as good, if there is more than one valid cell."""
+    valid = [(cell.number, one) for cell in same if (one := contender(cell.row))]
     if len(valid) < 2:
-        return Grid(size, tuple(fabrics), rows, None, frozenset())
+        return [], []
     first = best([one for _, one in valid])
     as_good = {id(one) for one in alike(first, [one for _, one in valid])}
-    return Grid(
-        size,
-        tuple(fabrics),
-        rows,
-        next(number for number, one in valid if one is first),
-        frozenset(number for number, one in valid if id(one) in as_good),
-    )
+    return [number for number, one in valid if one is first][:1], [
+        n for n, one in valid if id(one) in as_good
+    ]

@@ -11,6 +11,7 @@ from gradwire.tools.reportcells import ReportCell, sizes_of
 from gradwire.traces.units import show_bps, show_nbytes
 
 MOST_SERIES = 24  # of bus bandwidth: more lines nobody can tell apart
+LEAST_QUEUE_NBYTES = 15_140  # of the scale: ten frames, less is no queue to speak of
 N_HUES = 8  # the next series of a hue is dashed
 HUES = tuple(f"hue{n}" for n in range(N_HUES))
 COLOURS = ("ink", "dim", "line", "page", "ideal", "over", "bad", *HUES)  # of report.css
@@ -68,7 +69,7 @@ def _links(cell: ReportCell) -> dict[str, Any] | None:
     return {
         "edges": [round(edge_s * 1e6) for edge_s in view.times.edges_s],
         "links": [_link(view.plan, one, one.egress == worst) for one in drawn],
-        "most": max((max(one.queue_nbytes, default=0) for one in drawn), default=0),
+        "most": max(LEAST_QUEUE_NBYTES, *(max(one.queue_nbytes, default=0) for one in drawn)),
         "failures": [
             [failure.cable, failure.down_s * 1e6, None if failure.up_s is None else failure.up_s * 1e6]
             for failure in cell.row.failures

@@ -52,16 +52,21 @@ def test_a_bar_that_beats_its_bound_has_nothing_above_it() -> None:
 
 def test_rows_of_one_fabric_stand_under_its_name_once() -> None:
     other = replace(ROW, fabric="bigraph:n=4,m=2")
-    texts = [t.text for t in ET.fromstring(bars_svg([(1, ROW), (2, other), (3, ROW)])).iter("text")]
+    rows = [(1, ROW), (2, other), (3, ROW)]
+    texts = [t.text for t in ET.fromstring(bars_svg(rows)).iter("text")]
     assert texts.count("star:hosts=8") == texts.count("bigraph:n=4,m=2") == 1
     assert texts.index("star:hosts=8") < texts.index("bigraph:n=4,m=2")
+    short = bars_svg(rows, {"star:hosts=8": "star", "bigraph:n=4,m=2": "bigraph"})
+    narrow = [t.text for t in ET.fromstring(short).iter("text") if t.get("class") == "group narrow-screen"]
+    assert narrow == ["star", "bigraph"]
 
 
 def test_a_row_that_is_not_valid_says_so_and_looks_different() -> None:
     bad = replace(ROW, verdict="not valid")
     svg = bars_svg([(1, ROW), (2, bad)])
     assert [g.get("class") for g in ET.fromstring(svg).iter("g")] == ["bar", "bar invalid"]
-    assert "not valid, 2 s, 2.00×" in svg
+    texts = ["".join(text.itertext()) for text in ET.fromstring(svg).iter("text")]
+    assert "not valid, 2 s, 2.00×" in texts
 
 
 def test_refused_rows_have_no_bar_and_alone_no_chart() -> None:

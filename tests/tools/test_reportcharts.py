@@ -10,7 +10,7 @@ from gradwire.results.row import Row, Spread
 from gradwire.results.runview import load_run
 from gradwire.tools.pageparts import part
 from gradwire.tools.reportcells import ReportCell, grids, short_specs
-from gradwire.tools.reportcharts import HUES, MOST_SERIES, chart_data
+from gradwire.tools.reportcharts import HUES, LEAST_QUEUE_NBYTES, MOST_SERIES, chart_data
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_run
 
@@ -80,7 +80,7 @@ def test_links_are_drawn_in_the_order_of_the_table_with_the_worst_marked(tmp_pat
     assert [link["name"] for link in drawn["links"]] == [use.name for use in view.links[:3]]
     assert [link["worst"] for link in drawn["links"]] == [e == view.load.worst.egress for e in uses]
     assert drawn["edges"] == [0, 500_000, 1_000_000]
-    assert drawn["most"] == 900
+    assert drawn["most"] == LEAST_QUEUE_NBYTES
     assert drawn["links"][0] | {"worst": None, "name": None} == {
         "name": None, "rate": "100 Mb/s", "worst": None, "load": [500, 1000], "queue": [0, 900], "read": True,
         "dropped": None,
@@ -91,21 +91,21 @@ def test_cells_of_one_fabric_and_choice_share_a_place_in_the_grid_and_refused_on
     refused = replace(ROW, bytes=0, placement="hdrm", verdict="refused", time_s=None, ratio=None)
     slower = replace(ROW, time_s=Spread(9.0, 9.0, 9.0), fabric="star:hosts=9")
     (grid,) = grids(cells(ROW, ROW, slower, refused))
-    assert grid.fabrics == ("star:hosts=8", "star:hosts=9")
+    assert grid.columns == ("star:hosts=8", "star:hosts=9")
     assert [(name, [[cell.number for cell in some] for some in row]) for name, row in grid.rows] == [
         ("ring, linear, ecmp", [[1, 2], [3]]),
         ("ring, hdrm, ecmp", [[4], []]),
     ]
-    assert (grid.best, grid.alike) == (1, frozenset({2}))
+    assert (set(grid.best), set(grid.alike)) == ({1}, {2})
 
 
 @pytest.mark.parametrize("rows", [[ROW], [ROW, replace(ROW, verdict="not valid")]])
 def test_a_single_valid_cell_is_not_called_the_best(rows: list[Row]) -> None:
     (grid,) = grids(cells(*rows))
-    assert grid.best is None
+    assert grid.best == frozenset()
 
 
-def test_each_size_has_a_grid_of_its_own_with_its_own_best() -> None:
+def test_each_size_has_its_own_best_in_a_grid_of_its_own_or_in_a_row_of_one_fabric() -> None:
     quick, slow = Spread(1.0, 1.0, 1.0), Spread(2.0, 2.0, 2.0)
     rows = [
         replace(ROW, algorithm=name, bytes=size, time_s=time_s)
@@ -116,7 +116,18 @@ def test_each_size_has_a_grid_of_its_own_with_its_own_best() -> None:
             ("b", 2000, quick),
         )
     ]
-    assert [(grid.size, grid.best) for grid in grids(cells(*rows))] == [("1 kB", 1), ("2 kB", 4)]
+    (grid,) = grids(cells(*rows))
+    assert grid.columns == ("a, linear, ecmp", "b, linear, ecmp")
+    assert [(size, [[cell.number for cell in some] for some in row]) for size, row in grid.rows] == [
+        ("1 kB", [[1], [3]]),
+        ("2 kB", [[2], [4]]),
+    ]
+    assert grid.best == {1, 4}
+    other = replace(ROW, fabric="star:hosts=9", bytes=2000, time_s=slow)
+    assert [(grid.name, set(grid.best)) for grid in grids(cells(*rows, other))] == [
+        ("1 kB", {1}),
+        ("2 kB", {4}),
+    ]
 
 
 def test_a_fabrics_short_name_has_what_others_of_its_family_have_not() -> None:

@@ -7,6 +7,7 @@ const colours = {}; // by name, without the --
 const drawings = []; // what draws all charts of a group again
 
 function readColours() {
+  document.documentElement.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
   const style = getComputedStyle(document.documentElement);
   for (const name of data.colours) colours[name] = style.getPropertyValue("--" + name).trim();
 }
@@ -34,7 +35,9 @@ function element(tag, text, parent, className) {
   if (parent) parent.append(made);
   return made;
 }
+let isPrinting = false;
 function drawAgain() {
+  if (isPrinting) return;
   readColours();
   for (const draw of drawings) draw();
 }
@@ -160,19 +163,16 @@ function group(section, span, draw, least = 1) {
   return {show, draw: drawAll, all: () => show(...span)};
 }
 
-// On paper: in the light colours, as wide as a page, and with all details open.
-let closed = [];
-addEventListener("beforeprint", () => {
-  closed = [...document.querySelectorAll("details:not([open])")];
-  for (const one of closed) one.open = true;
-  document.documentElement.classList.add("printing");
-  drawAgain();
-});
-addEventListener("afterprint", () => {
-  document.documentElement.classList.remove("printing");
-  for (const one of closed.splice(0)) one.open = false;
-  drawAgain();
-});
+// On paper charts are as they were last drawn: Chromium leaves out what a script draws when a page is being printed.
+function fit(room) {
+  isPrinting = Boolean(room);
+  for (const chart of document.querySelectorAll(".chart")) {
+    const width = chart.offsetWidth;
+    Object.assign(chart.style, room ? {width: width + "px", zoom: Math.min(1, room(chart) / width)} : {width: "", zoom: ""});
+  }
+}
+addEventListener("beforeprint", () => fit(chart => chart.closest(".over-time") ? 560 : 1000)); // px of a page's width, and of a cell's
+addEventListener("afterprint", () => fit());
 readColours();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAgain);
 small.addEventListener("change", drawAgain); // other changes of width dygraphs follows by itself

@@ -115,7 +115,6 @@ for (const div of document.querySelectorAll(".over-time")) { // drawn when they 
     links(div, data.links[div.dataset.cell]);
   };
   details.addEventListener("toggle", draw);
-  addEventListener("beforeprint", draw);
   draw();
 }
 for (const anchor of document.querySelectorAll('a[href^="#cell-"]')) // what a link leads to is to be seen
