@@ -20,7 +20,7 @@ from gradwire.planning.fabrics.fabricfile import fabric_of_node, is_file
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.results.expectations import Expectation, parse_expectation, selection_of
 from gradwire.tools.exits import is_for_people, one_line
-from gradwire.tools.labkeys import LabFile, Part, fault_text, place_of
+from gradwire.tools.labkeys import LabFile, Part, fault_text, is_name_or_file, place_of
 from gradwire.traces.files import read_at_most
 from gradwire.traces.plainyaml import compose, line_of
 
@@ -57,10 +57,18 @@ class Lab:
         """`defaults`, a dataclass of choices, with what the file says of its fields."""
         return chosen(defaults, self.given, self.path.parent)
 
+    @property
+    def job_keys(self) -> Any:
+        """What is sent, as a lab file says it: paths, or a mapping of keys."""
+        if isinstance(self.job, Part):
+            keys = self.job.model_dump(by_alias=True, exclude_unset=True)
+            return {key: placed(value, None, self.path.parent) for key, value in keys.items()}
+        return list(self.job)
+
     @contextmanager
-    def blamed(self, *place: str | int) -> Iterator[None]:
-        """Raise what is wrong in the block as BadLab, with the line of `place`; without a place, with that of
-        the text that the error quotes.
+    def blamed(self, *place: str | int, or_quoted: bool = False) -> Iterator[None]:
+        """Raise what is wrong in the block as BadLab, with the line of `place`; with `or_quoted` rather with
+        that of a text in the file that the error quotes.
         """
         try:
             yield
@@ -70,7 +78,8 @@ class Lab:
             if not is_for_people(error):
                 raise
             said = one_line(error)
-            raise _bad(self.path, self.node, place or _quoted(self.node, said), said) from error
+            quoted = _quoted(self.node, said) if or_quoted else ()
+            raise _bad(self.path, self.node, quoted or place, said) from error
 
 
 def chosen(defaults: Choices, given: Mapping[str, Any], folder: Path) -> Choices:
@@ -89,8 +98,7 @@ def placed(value: Any, metavar: str | None, folder: Path) -> Any:
         return [placed(each, metavar, folder) for each in value]
     if isinstance(value, Path):
         return Path(os.path.normpath(folder / value))
-    names = (metavar or "").split("|")
-    if isinstance(value, str) and "FILE" in names and value not in names:
+    if is_name_or_file(metavar) and value not in str(metavar).split("|"):
         return os.path.normpath(folder / value)
     return value
 

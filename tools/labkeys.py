@@ -95,6 +95,11 @@ def key_of(choice: Any) -> str:
     return long[0].partition("/")[0].removeprefix("--") if long else str(choice.name).replace("_", "-")
 
 
+def is_name_or_file(metavar: str | None) -> bool:
+    """Whether an option takes a name or a file, as `resnet50|FILE` does."""
+    return metavar is not None and "|FILE" in metavar
+
+
 def _keys(*classes: Any) -> dict[str, Any]:
     """A field of a model for each field of these classes of choices."""
     return {each.name: _key(each) for one in classes for each in fields(one) if each.name not in OF_COMMAND}

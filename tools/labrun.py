@@ -54,7 +54,7 @@ class LabResult:
 
 def planned_lab(work: LabWork, *, in_full: bool, quiet: bool) -> LabResult:
     """A lab with mode: plan.  Raise BadLab, also for an expectation that cannot be computed."""
-    with work.lab.blamed():
+    with work.lab.blamed(or_quoted=True):
         if work.work.plan:
             made = [planned_alone(work.work.plan, in_full=in_full)]
         else:
@@ -68,7 +68,9 @@ def carried_out(work: LabWork, todo: Sequence[Plan | Row], folder: Path, *, quie
     """A lab that sends packets: `todo` has the plans of its cells."""
     assert work.run is not None
     described = about(f"Lab {work.lab.name}")
-    matrix = carry_out(todo, work.run.options, folder, described, quiet=quiet, original=work.work.original)
+    matrix = carry_out(
+        todo, work.run.options, folder, described, quiet=quiet, original=work.work.original, lab=work.document
+    )
     return LabResult(work, _outcomes(work, matrix.rows), rows=matrix.rows, folder=folder)
 
 

@@ -20,24 +20,41 @@ from gradwire.tools.commands.replay import replay
 from gradwire.tools.jobwork import Work, work_of
 from gradwire.tools.labfile import Lab, chosen
 from gradwire.tools.labkeys import Bench, Part, key_of
+from gradwire.tools.labwriting import expected, lab_of
 from gradwire.tools.makechoices import KINDS, SizeChoices
 from gradwire.traces.schedules.names import DEFAULTS
 from gradwire.traces.units import one_of
 from gradwire.traces.workload import Collective, Workload
 
 SAMPLES = PROJECT / "traces" / "samples"
+PLAN = "plan"
 FIXED = (MatrixChoices, NetworkChoices, TrafficChoices)  # what a plan file has decided
 
 
 @dataclass(frozen=True)
 class LabWork:
-    """A lab, its `mode`, what is planned or carried out, and how: `run` is None where nothing is sent."""
+    """A lab, what is done with its job, with which cells, and the choices for it by their classes."""
 
     lab: Lab
     mode: str
     work: Work
     fabrics: Mapping[str, Fabric]
-    run: RunChoices | None
+    choices: Mapping[type, Any]
+
+    @property
+    def run(self) -> RunChoices | None:
+        """How packets are sent; None if none are."""
+        return self.choices.get(RunChoices)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The keys of a lab file that does the same, wherever it is."""
+        lab = self.lab
+        return {
+            "name": lab.name,
+            **lab_of(lab.job_keys, self.mode, self.work, list(self.choices.values())),
+            **({"expect": expected(lab.expect)} if lab.expect else {}),
+        }
 
     def subjects(self, of: Sequence[Plan | Row | PlannedCell | None]) -> list[Subject]:
         """The cells as expectations see them, with what is known of each, in the order of the cells."""
@@ -81,7 +98,7 @@ class LabWork:
         """
         if self.run is None:
             return []
-        with self.lab.blamed():
+        with self.lab.blamed(or_quoted=True):
             todo = self.work.todo()
         self.check(todo)
         return todo
@@ -97,25 +114,33 @@ def _size(bench: Experiment) -> int:
 def lab_work(lab: Lab) -> LabWork:
     """Raise BadLab for what cannot be planned or run as the file says."""
     is_bench = isinstance(lab.job, Bench)
-    mode = lab.mode or ("bench" if is_bench else "replay")
-    with lab.blamed("mode"):
-        if mode != "plan" and is_bench != (mode == "bench"):
-            raise ValueError(
-                "the job is a bench: write mode: bench, or plan"
-                if is_bench
-                else "mode: bench needs a job like {bench: allreduce, end: 8MiB}"
-            )
+    mode = _mode(lab)
     defaults = choices_of(bench if is_bench else replay)
-    if mode == "plan":
+    if mode == PLAN:
         defaults.pop(RunChoices)
     _refuse_foreign(lab, defaults, f"mode: {mode}")
-    fabrics = lab.fabrics or {text: parse_fabric(text) for text in defaults[MatrixChoices].fabric}
-    with lab.blamed():
-        work = _bench_work(lab, defaults, fabrics) if is_bench else _job_work(lab, defaults, fabrics)
-    run = lab.choices(defaults[RunChoices]) if RunChoices in defaults else None
-    made = LabWork(lab, mode, work, fabrics, run)
-    made.check([None] * len(work.cells or [None]))
+    choices = {kind: lab.choices(default) for kind, default in defaults.items() if kind is not BenchChoices}
+    fabrics = lab.fabrics or {text: parse_fabric(text) for text in choices[MatrixChoices].fabric}
+    with lab.blamed("job", or_quoted=True):
+        make = _bench_work if is_bench else _job_work
+        made = LabWork(lab, mode, make(lab, choices, list(fabrics.values())), fabrics, choices)
+        if made.run:
+            made.run.options  # noqa: B018 - which refuses what they cannot be
+    made.check([None] * len(made.work.cells or [None]))
     return made
+
+
+def _mode(lab: Lab) -> str:
+    """What is done with the job; raise BadLab if that does not go together."""
+    own = "bench" if isinstance(lab.job, Bench) else "replay"
+    with lab.blamed("mode"):
+        if lab.mode not in (None, PLAN, own):
+            raise ValueError(
+                "the job is a bench: write mode: bench or mode: plan"
+                if own == "bench"
+                else "mode: bench needs a job like {bench: allreduce, end: 8MiB}"
+            )
+    return lab.mode or own
 
 
 def _refuse_foreign(lab: Lab, defaults: Mapping[type, Any], mode: str) -> None:
@@ -128,7 +153,7 @@ def _refuse_foreign(lab: Lab, defaults: Mapping[type, Any], mode: str) -> None:
                     raise ValueError(f"{key_of(each)} has no effect with {mode}; leave it out")
 
 
-def _bench_work(lab: Lab, defaults: Mapping[type, Any], fabrics: Mapping[str, Fabric]) -> Work:
+def _bench_work(lab: Lab, choices: dict[type, Any], fabrics: Sequence[Fabric]) -> Work:
     assert isinstance(lab.job, Part)
     given = lab.job.given
     kind = given.pop("bench")
@@ -136,23 +161,21 @@ def _bench_work(lab: Lab, defaults: Mapping[type, Any], fabrics: Mapping[str, Fa
         if name in given:
             with lab.blamed("job", name):
                 raise ValueError(f"{name}: the sizes are in a table; leave it out")
-    matrix = lab.choices(defaults[MatrixChoices])
+    matrix = choices[MatrixChoices]
     if not matrix.algorithm:
-        matrix = replace(matrix, algorithm=[DEFAULTS[kind]])
+        choices[MatrixChoices] = matrix = replace(matrix, algorithm=[DEFAULTS[kind]])
     sized = chosen(BenchChoices(), given, lab.path.parent)
-    network = lab.choices(defaults[NetworkChoices])
-    return Work(sized.work(kind, matrix.cells_on(list(fabrics.values())), network))
+    return Work(sized.work(kind, matrix.cells_on(fabrics), choices[NetworkChoices]))
 
 
-def _job_work(lab: Lab, defaults: Mapping[type, Any], fabrics: Mapping[str, Fabric]) -> Work:
-    matrix, network, traffic = (lab.choices(defaults[one]) for one in FIXED)
-    cells = matrix.cells_on(list(fabrics.values()))
+def _job_work(lab: Lab, choices: dict[type, Any], fabrics: Sequence[Fabric]) -> Work:
+    matrix, network, traffic = (choices[one] for one in FIXED)
+    cells = matrix.cells_on(fabrics)
     if isinstance(lab.job, Part) and "make" in lab.job.given:
         job = traffic.job(_made(lab), [Path(f"make {lab.job.given['make']}")], network)
         return Work([(cell, job) for cell in cells])
-    with lab.blamed("job"):
-        paths = lab.job if isinstance(lab.job, tuple) else [_sample(lab.job.given["sample"])]
-        work = work_of(paths, cells, network, traffic)
+    paths = lab.job if isinstance(lab.job, tuple) else [_sample(lab.job.given["sample"])]
+    work = work_of(paths, cells, network, traffic)
     if work.plan:
         _refuse_planned(lab, paths[0])
     return work
@@ -163,8 +186,7 @@ def _made(lab: Lab) -> Workload:
     assert isinstance(lab.job, Part)
     given = lab.job.given
     choices = chosen(KINDS[given.pop("make")], given, lab.path.parent)
-    with lab.blamed("job"):
-        return choices.workload(chosen(SizeChoices(), given, lab.path.parent))
+    return choices.workload(chosen(SizeChoices(), given, lab.path.parent))
 
 
 def _sample(name: str) -> Path:
@@ -175,7 +197,7 @@ def _sample(name: str) -> Path:
 
 def _refuse_planned(lab: Lab, plan: Path) -> None:
     """Raise BadLab for a key that a plan file has decided already."""
-    names = [each.name for one in FIXED for each in fields(one) if each.name in lab.given]
-    for key in [*(["fabric"] if lab.fabrics else []), *names]:
+    keys = [key_of(each) for one in FIXED for each in fields(one) if each.name in lab.given]
+    for key in [*(["fabric"] if lab.fabrics else []), *keys]:
         with lab.blamed(key):
             raise ValueError(f"{key} is fixed in {plan}; leave it out, or make another plan")

@@ -4,7 +4,7 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,17 +12,19 @@ import typer
 from rich.console import Console
 
 import gradwire
+from gradwire.emu.lifecycle import Progress
 from gradwire.emu.options import RunOptions
 from gradwire.emu.run import check_served, run
 from gradwire.planning.experiment import Original
 from gradwire.planning.plan import Plan
 from gradwire.results.about import About
 from gradwire.results.answer import answer_of_rows
-from gradwire.results.laboratory import Laboratory
+from gradwire.results.laboratory import Laboratory, Result
 from gradwire.results.matrixfile import Matrix, begun_matrix, save_matrix
 from gradwire.results.row import REFUSED, Row
 from gradwire.tools.console import console
 from gradwire.tools.exits import NOT_VALID
+from gradwire.tools.labwriting import Document, save_lab, save_run_lab
 from gradwire.tools.outputs import print_outputs
 from gradwire.tools.progressbar import progress_bar
 from gradwire.tools.report import write_report
@@ -45,10 +47,11 @@ def carry_out(
     *,
     quiet: bool,
     original: Original | None = None,
+    lab: Document | None = None,
 ) -> Matrix:
     """The matrix with the rows of all cells; what is a row already was refused.  After each of them
     `result.json` in the folder has those that are done.  Runs of the job as it was captured are compared with
-    `original`.
+    `original`.  `lab` are the keys of the lab that does the same.
 
     Raise Refused, before anything is run, for what this kind of switch cannot carry out.
     """
@@ -56,18 +59,32 @@ def carry_out(
         if isinstance(plan, Plan):
             check_served(plan, options.switch)
     matrix = begun_matrix(folder, described, len(todo))
+    if lab:
+        save_lab(folder, lab, described)
     with progress_bar(quiet=quiet) as progress:
         task = progress.add_task("starting", total=len(todo))
 
         def tell(text: str) -> None:
             progress.update(task, description=text)
 
-        laboratory = Laboratory(folder, options, tell, run, original)
+        laboratory = Laboratory(folder, options, tell, _run, original)
         for plan in todo:
             matrix = matrix.with_row(plan if isinstance(plan, Row) else laboratory.row(plan))
             save_matrix(matrix)
             progress.advance(task)
     return matrix
+
+
+def _run(
+    plan: Plan, folder: Path, options: RunOptions, progress: Progress, finish: Callable[[Path], Result]
+) -> Result:
+    """Carry a plan out, and leave the lab that does it again beside it."""
+
+    def finished(work: Path) -> Result:
+        save_run_lab(work, options)
+        return finish(work)
+
+    return run(plan, folder, options, progress, finished)
 
 
 def default_folder() -> Path:

@@ -99,7 +99,7 @@ def test_an_expectation_that_cannot_be_computed_is_refused(
             "job: {make: gossip, workers: 4}\nmode: bench\n",
             "line 2: mode: bench needs a job like",
         ),
-        ("job: {bench: allreduce}\nmode: replay\n", "line 2: the job is a bench: write mode: bench, or plan"),
+        ("job: {bench: allreduce}\nmode: replay\n", "line 2: the job is a bench: write mode: bench or"),
         ("job: {bench: allreduce}\niteration: 3\n", "line 2: iteration has no effect with mode: bench"),
         ("job: {make: ps}\nmode: plan\nrepeat: 3\n", "line 3: repeat has no effect with mode: plan"),
         ("job: {bench: alltoall, sizes: a.csv,\n begin: 1M}\n", "line 2: begin: the sizes are in a table"),

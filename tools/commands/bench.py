@@ -5,10 +5,11 @@ from typing import Annotated
 
 import typer
 
-from gradwire.results.laboratory import planned
 from gradwire.tools.benchchoices import COLLECTIVES, SIZES, BenchChoices, kind_of
 from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, refuse_given, takes_choices
 from gradwire.tools.completing import completing
+from gradwire.tools.jobwork import Work
+from gradwire.tools.labwriting import lab_of, said
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import about, carry_out, default_folder, show
 from gradwire.tools.outputs import check_report, check_tables
@@ -54,17 +55,18 @@ def bench(
 
     Exit code 3: a row is not valid.
     """
-    options = run.options
-    kind = kind_of(collective)
+    options, kind = run.options, kind_of(collective)
     if not matrix.algorithm:
         matrix = replace(matrix, algorithm=[DEFAULTS[kind]])
     if sized.sizes is not None:
         refuse_given(context, SIZES, f"the sizes are in {sized.sizes}")
-    todo = planned(sized.work(kind, matrix.cells(), network))
+    work = Work(sized.work(kind, matrix.cells(), network))
+    todo = work.todo()
     need_root_and_tools("bench", run.switch, run.captures)
     check_report(run.html)
     check_tables(run.parquet)
     folder = run.out or default_folder()
     described = about(sized.title(kind))
-    results = carry_out(todo, options, folder, described, quiet=run.as_json)
+    lab = lab_of({"bench": kind, **said(sized)}, "bench", work, [matrix, network, run])
+    results = carry_out(todo, options, folder, described, quiet=run.as_json, lab=lab)
     show(results, as_json=run.as_json, html=run.html, parquet=run.parquet, verbose=run.verbose)

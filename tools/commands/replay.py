@@ -12,6 +12,7 @@ from gradwire.tools.choices import (
     takes_choices,
 )
 from gradwire.tools.jobwork import work_of
+from gradwire.tools.labwriting import lab_of
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import about, carry_out, default_folder, show
 from gradwire.tools.options import JobArgument
@@ -40,7 +41,7 @@ def replay(
 
     Exit code 3: a row is not valid.
     """
-    job = with_stdin(job)
+    options, job = run.options, with_stdin(job)
     work = work_of(job, matrix.cells(), network, traffic)
     if work.plan:
         refuse_planned(context, job[0])
@@ -50,5 +51,8 @@ def replay(
     check_tables(run.parquet)
     folder = run.out or default_folder()
     described = about(f"Replay of {source_of(job)}")
-    results = carry_out(todo, run.options, folder, described, quiet=run.as_json, original=work.original)
+    lab = lab_of(job, "replay", work, [matrix, network, traffic, run])
+    results = carry_out(
+        todo, options, folder, described, quiet=run.as_json, original=work.original, lab=lab
+    )
     show(results, as_json=run.as_json, html=run.html, parquet=run.parquet, verbose=run.verbose)
