@@ -13,6 +13,7 @@ from gradwire.emu.options import RunOptions
 from gradwire.planning.fabrics.spec import fabric_to_json
 from gradwire.results.about import About
 from gradwire.results.expectations import Expectation
+from gradwire.results.matrixfile import RESULT
 from gradwire.tools.choices import MatrixChoices, RunChoices
 from gradwire.tools.console import plain
 from gradwire.tools.jobwork import Work
@@ -67,7 +68,9 @@ def expected(expectations: Sequence[Expectation]) -> list[Any]:
 
 
 def save_lab(folder: Path, document: Document, described: About) -> None:
-    """`lab.yaml` in the folder of a command's results.  Raise OSError."""
+    """`lab.yaml` in the folder of a command's results.  Raise OSError, also if others are there already."""
+    if (folder / RESULT).exists():
+        raise FileExistsError(f"{folder} has results already; choose another folder")
     command = shlex.join(("gradwire", *described.command))
     head = (
         f"{described.began}, gradwire {described.version}: {command}",
@@ -93,10 +96,7 @@ def save_run_lab(folder: Path, options: RunOptions) -> None:
 def _write(folder: Path, comments: Sequence[str], document: Document) -> None:
     head = [f"# {plain(' '.join(line.split()))}\n" for line in comments]
     keys = {key: _beside(value, folder) for key, value in document.items()}
-    short = {
-        key: value[0] if isinstance(value, list) and len(value) == 1 else value for key, value in keys.items()
-    }
-    text = yaml.safe_dump(short, sort_keys=False, allow_unicode=True, width=100)
+    text = yaml.safe_dump(keys, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
     write_whole(folder / FILE, "".join([*head, text]))
 
 

@@ -138,6 +138,13 @@ expect:
     )
 
 
+def test_the_lab_of_other_results_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "result.json").write_text("{}")
+    with pytest.raises(FileExistsError, match="has results already; choose another folder"):
+        save_lab(tmp_path, {"job": {"bench": "allreduce"}}, ABOUT)
+    assert not (tmp_path / FILE).exists()
+
+
 def test_the_command_and_the_date_are_comments_whatever_was_typed(tmp_path: Path) -> None:
     typed = About(("replay", "a\nb: c", "\x1b[2J\u2028d"), "2026-11-25T02:29:03Z", "0.1.0", "")
     save_lab(tmp_path, {"job": {"bench": "allreduce"}}, typed)
