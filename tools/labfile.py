@@ -52,6 +52,7 @@ class Lab:
     fabrics: Mapping[str, Fabric]
     given: Mapping[str, Any]
     expect: tuple[Expectation, ...]
+    draw: tuple[str, ...]
 
     def choices(self, defaults: Choices) -> Choices:
         """`defaults`, a dataclass of choices, with what the file says of its fields."""
@@ -144,6 +145,7 @@ def _lab(path: Path, node: Node, keys: Part) -> Lab:
         job=job,
         fabrics=dict(_fabrics(path, node, given.pop("fabric", []))),
         expect=tuple(_expectations(path, node, expect)),
+        draw=tuple(given.pop("draw", ())),
         given=given,
     )
 

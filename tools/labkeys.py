@@ -31,7 +31,8 @@ from gradwire.traces.complaints import words_for
 from gradwire.traces.units import did_you_mean, not_one_of
 
 MAX_ITEMS = 1000
-OF_COMMAND = ("out", "html", "parquet", "as_json")  # what results are written to is said beside `run`
+OF_COMMAND = ("out", "html", "parquet", "as_json", "verbose")  # what is written where, and how it is shown
+DRAWINGS = ("html", "svg", "csv")
 JOBS = "a path, a list of paths, {sample: NAME}, {make: KIND, …} or {bench: COLLECTIVE, …}"
 
 
@@ -204,6 +205,11 @@ LabFile = _part(
             "Fabrics: specs, names of YAML files, or what such a file holds (docs/schemas.md).",
         ),
         "expect": _said(_several(_EXPECTATION), "What must hold; else the exit code is 4."),
+        "draw": _said(
+            _several(Literal[DRAWINGS]),
+            "Files in the folder of the results. html: the report page; svg: a drawing for each cell, its "
+            "links coloured by load; csv: a table of all cells.",
+        ),
     },
 )
 
@@ -233,6 +239,12 @@ _PARTS: dict[str, type[Part]] = {
     "where": Where,
 }
 """By the tags and keys that lead to them; the file itself is a LabFile."""
+
+
+_ELSEWHERE = {
+    "html": "write draw: html",
+    "parquet": "gradwire report RUN --parquet writes the tables of results",
+}
 
 
 def place_of(fault: ErrorDetails) -> list[str | int]:
@@ -272,7 +284,7 @@ def _unknown(key: str, loc: Sequence[str | int]) -> str:
     for step in loc[:-1]:
         part = _PARTS.get(str(step), part)
     if key in [key_of(each) for each in fields(RunChoices) if each.name in OF_COMMAND]:
-        return f"{key} is an option of `gradwire run`, not a key"
+        return f"{key} is not a key of a lab: {_ELSEWHERE.get(key, f'write gradwire run --{key}')}"
     if "{" in key:
         return "put it in quotes, as it has ': ' in it"
     names = [field.alias or name for name, field in part.model_fields.items()]

@@ -8,11 +8,13 @@ from typing import Any
 from rich.console import Console
 
 from gradwire.planning.plan import Plan
+from gradwire.results.matrixfile import Matrix
 from gradwire.results.outcomes import Outcome, judged
 from gradwire.results.plannedcells import PlannedCell
 from gradwire.results.row import REFUSED, Row
 from gradwire.tools.exits import NOT_EXPECTED, NOT_VALID
 from gradwire.tools.labwork import LabWork
+from gradwire.tools.labwriting import save_lab
 from gradwire.tools.matrixrun import about, carry_out
 from gradwire.tools.planmatrix import Planned, planned, planned_alone, to_json
 from gradwire.tools.table import Cell, columns, rich_table, table_of
@@ -23,13 +25,16 @@ STYLES = {"holds": "green", "fails": "bold red", "not valid": "bold red"}
 
 @dataclass(frozen=True)
 class LabResult:
-    """What came out: `rows` of what was sent to `folder`, or, with mode: plan, `planned`."""
+    """What came out: the `matrix` of what was sent, or, with mode: plan, what was `planned`."""
 
     work: LabWork
     outcomes: Sequence[Outcome]
-    rows: Sequence[Row] = ()
+    matrix: Matrix | None = None
     planned: Sequence[Planned] = ()
-    folder: Path | None = None
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        return self.matrix.rows if self.matrix else ()
 
     @property
     def exit_code(self) -> int:
@@ -44,7 +49,7 @@ class LabResult:
             "file": str(self.work.lab.path),
             "name": self.work.lab.name,
             "mode": self.work.mode,
-            "folder": None if self.folder is None else str(self.folder),
+            "folder": str(self.matrix.folder) if self.matrix else None,
             "rows": [row.to_json() for row in self.rows],
             "planned": to_json(self.planned)["cells"],
             "expectations": [outcome.to_json() for outcome in self.outcomes],
@@ -64,14 +69,27 @@ def planned_lab(work: LabWork, *, in_full: bool, quiet: bool) -> LabResult:
     return LabResult(work, _outcomes(work, cells), planned=made)
 
 
-def carried_out(work: LabWork, todo: Sequence[Plan | Row], folder: Path, *, quiet: bool) -> LabResult:
-    """A lab that sends packets: `todo` has the plans of its cells."""
-    assert work.run is not None
+def carried_out(
+    work: LabWork, todo: Sequence[Plan | Row], folder: Path | None, *, as_json: bool
+) -> LabResult:
+    """What a lab came to: `todo` has the plans of one that sends packets.  Its files are in `folder`."""
     described = about(f"Lab {work.lab.name}")
+    if work.run is None:
+        result = planned_lab(work, in_full=as_json, quiet=as_json)
+        if folder:
+            save_lab(folder, work.document, described)
+        return result
+    assert folder
     matrix = carry_out(
-        todo, work.run.options, folder, described, quiet=quiet, original=work.work.original, lab=work.document
+        todo,
+        work.run.options,
+        folder,
+        described,
+        quiet=as_json,
+        original=work.work.original,
+        lab=work.document,
     )
-    return LabResult(work, _outcomes(work, matrix.rows), rows=matrix.rows, folder=folder)
+    return LabResult(work, _outcomes(work, matrix.rows), matrix)
 
 
 @dataclass(frozen=True, slots=True)

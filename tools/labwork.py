@@ -54,6 +54,7 @@ class LabWork:
             "name": lab.name,
             **lab_of(lab.job_keys, self.mode, self.work, list(self.choices.values())),
             **({"expect": expected(lab.expect)} if lab.expect else {}),
+            **({"draw": list(lab.draw)} if lab.draw else {}),
         }
 
     def subjects(self, of: Sequence[Plan | Row | PlannedCell | None]) -> list[Subject]:

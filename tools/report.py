@@ -77,7 +77,7 @@ def page(
     }
     charts, short = chart_data(cells), short_specs(fabrics_of(cells))
     environment_ = environment()
-    environment_.filters |= {"drawing": _drawing, "settling": settling_words}
+    environment_.filters |= {"drawing": drawing, "settling": settling_words}
     return environment_.get_template("report.html").render(
         title=title,
         introduction=introduction,
@@ -148,7 +148,7 @@ def _shown(cells: Sequence[ReportCell]) -> set[int]:
     return {cell.number for cell in (*by_ratio[:1], *by_ratio[-1:])}
 
 
-def _drawing(view: RunView) -> Markup:
+def drawing(view: RunView) -> Markup:
     """The fabric, hosts with their ranks, links in the shade of the share of the time they were busy."""
     plan = view.plan
     idle = {egress: f"{link_name(plan.fabric, egress)}: idle" for egress in plan.fabric.rates}

@@ -1,11 +1,19 @@
 """`gradwire run`: a lab's cells, what becomes of its expectations, and the exit code for CI."""
 
 import json
+import re
+from dataclasses import fields
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from gradwire.results.quantities import QUANTITIES
 from gradwire.tools import cli
+from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices
+from gradwire.tools.labkeys import OF_COMMAND, json_schema
+
+ROOT = Path(__file__).parents[2]
 
 LAB = """\
 name: collisions
@@ -132,3 +140,54 @@ def test_a_lab_with_a_fault_keeps_those_before_it_from_being_run(
 def test_without_a_lab_the_command_says_what_to_write(capsys: pytest.CaptureFixture[str]) -> None:
     assert gradwire() == 1
     assert "write gradwire run lab.yaml" in capsys.readouterr().err
+
+
+def test_a_lab_draws_its_cells_in_the_folder_of_its_results(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = LAB.replace("name: collisions\n", "draw: [html, svg, csv]\n").replace("2MiB", "1MiB")
+    out = tmp_path / "out"
+    assert gradwire(lab(tmp_path, "ratio <= 2", text=text), "--out", str(out)) == 0
+    names = sorted(path.name for path in out.iterdir())
+    assert [name for name in names if not name.endswith(".svg")] == ["cells.csv", "lab.yaml", "report.html"]
+    drawings = [path.read_text() for path in sorted(out.glob("*.svg"))]
+    assert len(drawings) == 4
+    assert all(drawing.startswith("<svg") and "rank 3" in drawing for drawing in drawings)
+    table = pd.read_csv(out / "cells.csv")
+    assert table["algorithm"].tolist() == ["ring", "halving-doubling"] * 2
+    assert table["ratio"].tolist() == pytest.approx([1, 4 / 3, 1, 1], abs=0.01)
+    assert capsys.readouterr().out.count("drawn: ") == 6
+
+
+def test_each_of_several_labs_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    text = LAB.replace("name: collisions\n", "draw: csv\n")
+    same = lab(tmp_path, "ratio <= 2", text=text)
+    assert gradwire(same, same, "--out", str(tmp_path / "out")) == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["01-lab", "02-lab"]
+
+
+def test_the_committed_schema_is_that_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert gradwire("--schema") == 0
+    committed = (ROOT / "docs" / "lab.schema.json").read_text()
+    assert capsys.readouterr().out == committed, "run ./gradwire run --schema > docs/lab.schema.json"
+
+
+def test_the_schema_has_every_option_as_a_key() -> None:
+    schema = json_schema()
+    for choices in (MatrixChoices, NetworkChoices, TrafficChoices, RunChoices):
+        keys = {each.name.replace("_", "-") for each in fields(choices) if each.name not in OF_COMMAND}
+        assert keys <= set(schema["properties"]), choices
+    assert set(schema["required"]) == {"job"}
+    assert schema["additionalProperties"] is False
+
+
+def test_the_page_on_labs_has_every_quantity_and_its_example_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "labs.md").read_text()
+    quantities = page.split("| quantity |")[1].split("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)`", quantities, re.MULTILINE) == list(QUANTITIES)
+    (example,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "collisions.yaml").write_text(example)
+    assert gradwire(str(tmp_path / "collisions.yaml")) == 0
+    assert capsys.readouterr().out.count("holds") == 3

@@ -52,7 +52,5 @@ def replay(
     folder = run.out or default_folder()
     described = about(f"Replay of {source_of(job)}")
     lab = lab_of(job, "replay", work, [matrix, network, traffic, run])
-    results = carry_out(
-        todo, options, folder, described, quiet=run.as_json, original=work.original, lab=lab
-    )
+    results = carry_out(todo, options, folder, described, quiet=run.as_json, original=work.original, lab=lab)
     show(results, as_json=run.as_json, html=run.html, parquet=run.parquet, verbose=run.verbose)

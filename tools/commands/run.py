@@ -1,6 +1,7 @@
 """`gradwire run`: run labs, which are files, and check what they expect."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -8,13 +9,15 @@ import typer
 from rich.text import Text
 
 from gradwire.tools.console import console
+from gradwire.tools.dygraphs import need_library
+from gradwire.tools.labdraw import draw
 from gradwire.tools.labfile import read_lab
 from gradwire.tools.labkeys import json_schema
-from gradwire.tools.labrun import LabResult, carried_out, checked, planned_lab, print_outcomes
+from gradwire.tools.labrun import LabResult, carried_out, checked, print_outcomes
 from gradwire.tools.labwork import LabWork, lab_work
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import default_folder, print_result
-from gradwire.tools.options import JsonOption, OutOption
+from gradwire.tools.options import JsonOption, OutOption, VerboseOption
 from gradwire.tools.planmatrix import print_cells
 
 
@@ -34,6 +37,7 @@ def run(
     ] = False,
     out: OutOption = None,
     as_json: JsonOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Run labs: files that say what is sent, where, and what is expected of it.
 
@@ -52,44 +56,53 @@ def run(
     if not labs:
         raise ValueError("no lab is named: write gradwire run lab.yaml")
     works = [lab_work(read_lab(path)) for path in labs]
-    for work in works if not check else ():
-        if work.run:
-            need_root_and_tools("run", work.run.switch, work.run.captures)
+    if not check:
+        for work in works:
+            _check_machine(work)
     plans = [work.todo() for work in works]
     if check:
         found = [checked(*pair) for pair in zip(works, plans, strict=True)]
-        print(
-            json.dumps([each.to_json() for each in found], indent=1)
-            if as_json
-            else "\n".join(map(str, found))
-        )
+        lines = [json.dumps([each.to_json() for each in found], indent=1)] if as_json else map(str, found)
+        print(*lines, sep="\n")
         return
     results = []
-    for work, todo in zip(works, plans, strict=True):
-        if work.run:
-            results.append(carried_out(work, todo, _folder(out, work, len(works)), quiet=as_json))
-        else:
-            results.append(planned_lab(work, in_full=as_json, quiet=as_json))
+    for number, (work, todo) in enumerate(zip(works, plans, strict=True), start=1):
+        folder = _folder(out, work, number if len(works) > 1 else None)
+        result = carried_out(work, todo, folder, as_json=as_json)
+        drawn = draw(result, folder) if folder else []
+        results.append(result)
         if not as_json:
-            _print(results[-1])
+            _print(result, drawn, verbose)
     if as_json:
         print(json.dumps([result.to_json() for result in results], indent=1))
     if code := max(result.exit_code for result in results):
         raise typer.Exit(code)
 
 
-def _folder(out: Path | None, work: LabWork, n_labs: int) -> Path:
-    """Of several labs each has a folder of its own in `out`."""
+def _check_machine(work: LabWork) -> None:
+    """Raise OSError for what the lab needs and is not there."""
+    if work.run:
+        need_root_and_tools("run", work.run.switch, work.run.captures)
+        if "html" in work.lab.draw:
+            need_library()
+
+
+def _folder(out: Path | None, work: LabWork, number: int | None) -> Path | None:
+    """Where the results go: in `out`, of several labs each in a folder there; None if there are no files."""
+    if not (work.run or work.lab.draw or out):
+        return None
     if out is None:
         return default_folder()
-    return out if n_labs == 1 else out / work.lab.path.stem
+    return out if number is None else out / f"{number:02d}-{work.lab.path.stem}"
 
 
-def _print(result: LabResult) -> None:
+def _print(result: LabResult, drawn: Sequence[Path], verbose: bool) -> None:
     to = console()
     to.print(Text(f"{result.work.lab.path}: {result.work.lab.name}\n", style="bold"), soft_wrap=True)
-    if result.folder:
-        print_result(to, result.rows, result.folder)
+    if result.matrix:
+        print_result(to, result.rows, result.matrix.folder, verbose)
     else:
         print_cells(to, [each.cell for each in result.planned])
     print_outcomes(to, result.outcomes)
+    for path in drawn:
+        to.print(Text(f"drawn: {path}"), soft_wrap=True)
