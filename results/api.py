@@ -24,6 +24,7 @@ from gradwire.planning.model.loads import by_severity, plan_load
 from gradwire.planning.plan import Plan
 from gradwire.planning.sentas import sent_as
 from gradwire.results.comparison import ComparedCell, compared, named
+from gradwire.results.plannedflows import PlannedFlow, planned_flows
 from gradwire.results.plannedlinks import PlannedLink, planned_link
 from gradwire.results.resultfolder import load_results, load_several
 from gradwire.results.runlist import ListedRun, listed_runs
@@ -216,6 +217,13 @@ def link_loads(plan: Plan) -> pd.DataFrame:
     """
     links = [planned_link(plan.fabric, load) for load in by_severity(plan_load(plan).loads)]
     return frame(PlannedLink, links)
+
+
+def flows(plan: Plan) -> pd.DataFrame:
+    """What a plan sends on each connection, both directions apart: the columns of "plan --json: flows" in
+    docs/schemas.md, among them its ports, its path and its bytes.
+    """
+    return frame(PlannedFlow, planned_flows(plan))
 
 
 def read_run(folder: AnyPath) -> Run:

@@ -124,7 +124,7 @@ def read_result(folder: Path) -> dict[str, Any]:
         raise BadRun(folder, what, "give a folder with results, such as a run's --out")
     check_finished(folder)
     path = folder / RESULT
-    if not path.exists():
+    if not path.is_file():
         advice = "give the folder of a finished run; `gradwire runs` lists them"
         raise BadRun(folder, f"it has no {RESULT}, so no run of it is done", advice)
     value = read_json(path, _ANY)

@@ -60,11 +60,14 @@ def listed_runs(folder: Path) -> list[ListedRun]:
 def _listed(folder: Path) -> ListedRun | None:
     """None for a folder in which no command left results."""
     nbytes = sum(_sizes(folder))
-    if (folder / RESULT).exists():
-        try:
-            return _results(folder, nbytes)
-        except (BadRun, OSError) as error:
-            return ListedRun(folder.name, "unknown", nbytes=nbytes, problem=str(error))
+    try:
+        return _results(folder, nbytes) if (folder / RESULT).is_file() else _others(folder, nbytes)
+    except (BadRun, OSError) as error:
+        return ListedRun(folder.name, "unknown", nbytes=nbytes, problem=str(error))
+
+
+def _others(folder: Path, nbytes: int) -> ListedRun | None:
+    """Of a folder without a result of its own."""
     if (folder / INJECTED).is_dir():
         return ListedRun(folder.name, "injection", nbytes=nbytes)
     if (folder / MANIFEST).exists() and any(folder.glob("*.pcap*")):

@@ -127,7 +127,9 @@ def test_results_of_several_runs_are_in_tables_with_the_numbers_of_their_cells(t
 def test_a_flow_carries_what_its_sends_do(tmp_path: Path) -> None:
     """A ring's rank sends 2 (p - 1) / p of the buffer, all to the next one."""
     made_run(tmp_path / "run", allreduce_plan("star:hosts=4", "ring", nbytes=1 << 20))
-    flows = gradwire.read_run(tmp_path / "run").flows
+    run = gradwire.read_run(tmp_path / "run")
+    flows = run.flows
+    pd.testing.assert_frame_equal(flows, gradwire.flows(run.plan))
     sent = flows.set_index(["src", "dst"])["payload_nbytes"]
     assert {pair: nbytes for pair, nbytes in sent.items() if nbytes} == {
         (rank, (rank + 1) % 4): 3 * (1 << 20) // 2 for rank in range(4)
