@@ -25,12 +25,10 @@ from gradwire.results.row import REFUSED, Row
 from gradwire.tools.console import console
 from gradwire.tools.exits import NOT_VALID
 from gradwire.tools.labwriting import Document, save_lab, save_run_lab
-from gradwire.tools.outputs import print_outputs
+from gradwire.tools.outputs import RUNS, print_outputs, write_tables
 from gradwire.tools.progressbar import progress_bar
 from gradwire.tools.report import write_report
 from gradwire.tools.tables import print_rows
-
-RUNS = "runs"  # where results go, below the current folder
 
 
 def about(title: str, introduction: Sequence[str] = ()) -> About:
@@ -96,14 +94,6 @@ def default_folder() -> Path:
             folder.mkdir(parents=True)
             return folder
     raise AssertionError("there is always a next number")
-
-
-def write_tables(parquet: Path, several: Sequence[Matrix]) -> None:
-    """The tables of these results.  Raise BadRun, OSError."""
-    from gradwire.results.runtables import Results  # pandas takes a while to import
-    from gradwire.traces.frames import write_parquet
-
-    write_parquet(Results(tuple(several)).tables, parquet)
 
 
 def show(

@@ -1,9 +1,16 @@
-"""Where a command writes what it was asked for besides: a page, and tables."""
+"""Where a command writes its results, and what it was asked for besides: a page, and tables."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gradwire.tools.console import plain
 from gradwire.tools.dygraphs import need_library
+
+if TYPE_CHECKING:  # commands that have no results of runs need not wait for it
+    from gradwire.results.matrixfile import Matrix
+
+RUNS = "runs"  # where results go, below the current folder
 
 
 def check_page(html: Path | None) -> None:
@@ -25,6 +32,14 @@ def check_tables(parquet: Path | None) -> None:
     """The same for the folder of the tables, which need not be there yet."""
     if parquet and parquet.exists() and not parquet.is_dir():
         raise NotADirectoryError(f"--parquet {parquet} is a file; name a folder")
+
+
+def write_tables(parquet: Path, several: "Sequence[Matrix]") -> None:
+    """The tables of these results.  Raise BadRun, OSError."""
+    from gradwire.results.runtables import Results  # pandas takes a while to import
+    from gradwire.traces.frames import write_parquet
+
+    write_parquet(Results(tuple(several)).tables, parquet)
 
 
 def print_outputs(html: Path | None, parquet: Path | None) -> None:

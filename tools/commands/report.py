@@ -12,10 +12,8 @@ from gradwire.results.matrixfile import Matrix, matrix_json
 from gradwire.results.resultfolder import load_results, load_several
 from gradwire.results.trustresult import Live, TrustMatrix, TrustRow
 from gradwire.tools.console import console
-from gradwire.tools.matrixrun import write_tables
 from gradwire.tools.options import HtmlOption, JsonOption, ParquetOption, VerboseOption
-from gradwire.tools.outputs import check_report, check_tables, print_outputs
-from gradwire.tools.report import write_report
+from gradwire.tools.outputs import check_report, check_tables, print_outputs, write_tables
 from gradwire.tools.resultwords import about_words, missing_words
 from gradwire.tools.sidebyside import side_by_side
 from gradwire.tools.table import rich_table
@@ -98,6 +96,8 @@ def _show_trust(
 
 
 def _write(html: Path, several: Sequence[Matrix]) -> None:
+    from gradwire.tools.report import write_report  # the tables alone need not wait for it
+
     if len(several) == 1:
         (one,) = several
         introduction = (*one.about.introduction, *about_words(one))

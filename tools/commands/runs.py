@@ -11,8 +11,8 @@ import typer
 from gradwire.results.row import REFUSED
 from gradwire.results.runlist import ListedRun, listed_runs
 from gradwire.tools.console import console
-from gradwire.tools.matrixrun import RUNS
 from gradwire.tools.options import JsonOption
+from gradwire.tools.outputs import RUNS
 from gradwire.tools.table import NOTHING, Cell, columns, rich_table, table_of
 from gradwire.tools.tables import VERDICT_STYLES
 from gradwire.traces.units import show_nbytes, show_s
