@@ -36,7 +36,12 @@ class _Errors(logging.Handler):
 
 
 class LabPrompt(CLI):  # type: ignore[misc]
-    """`failures` are what went wrong in the commands so far, a line each."""
+    """`failures` are what went wrong in the commands so far, a line each.
+
+    `reaches_network`: its process is in the machine's own network, as that of `mn` is.
+    """
+
+    reaches_network = True
 
     def __init__(self, net: Any, *arguments: Any, **keywords: Any) -> None:
         """Returns when whoever types has left, or Mininet's `script` is done."""
@@ -169,8 +174,11 @@ class LabPrompt(CLI):  # type: ignore[misc]
     def do_xterm(self, line: str, term: str = "xterm") -> None:
         """Open a terminal window on each of these nodes.  Usage: xterm h0 h1 ..."""
         program = {"gterm": "gnome-terminal"}.get(term, term)
-        if "DISPLAY" not in os.environ:
+        display = os.environ.get("DISPLAY")
+        if display is None:
             raise OSError(f"{term} opens a window, and there is no display (DISPLAY is not set)")
+        if display.partition(":")[0] not in ("", "unix") and not self.reaches_network:
+            raise OSError(f"{term}: display {display} is reached by TCP, which this network does not reach")
         if not shutil.which(program):
             raise OSError(f"{program} is not installed: run apt-get install {program}")
         super().do_xterm(line, term)

@@ -22,6 +22,8 @@ class Prompt(LabPrompt):
     `failed` are the commands of a script that failed: (number of its line, the line, what went wrong).
     """
 
+    reaches_network = False
+
     def __init__(self, net: Any, script: Sequence[str] | None) -> None:
         """Returns when the script is done, or whoever types has left."""
         self._script = script

@@ -101,6 +101,31 @@ def test_mininets_own_prompt_has_the_same_commands_and_no_exception_ends_it() ->
     assert re.search(r"priority=\d+,ip,nw_dst=10\.0\.0\.1 actions=output:1\n", said.rpartition("Results")[2])
 
 
+def measured() -> str:
+    """What `mn --test iperf` says of two hosts at one of our switches."""
+    app = [sys.executable, str(Path(__file__).with_name("learning_app.py"))]
+    serving = subprocess.Popen(app, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        done = subprocess.run(
+            [*MN, "--topo", "single,2", *REMOTE, "--link", "tc,bw=10", "--test", "iperf"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        serving.terminate()
+        serving.wait()
+    return done.stdout
+
+
+def test_mininets_iperf_test_ends_and_measures_the_link() -> None:
+    said = inside(measured, timeout_s=90)
+    received, _ = re.findall(r"'([\d.]+) Mbits/sec'", said)
+    assert 2 < float(received) <= 10 * 1448 / 1514 * 1.05
+
+
 def script() -> int:
     """A Mininet script of the plainest kind: no topology class, so each switch is started alone."""
     code = """
