@@ -45,10 +45,10 @@ def asked(folder: Path, switch: str, words: Sequence[str]) -> Answer:
         return _complaint("ovs-ofctl is not installed: run apt-get install openvswitch-switch")
     except subprocess.TimeoutExpired:
         return _complaint(f"ovs-ofctl {command} did not end within {LIMIT_S} s")
-    errors = done.stderr.strip().splitlines()
-    if done.returncode:
-        return Answer(done.stdout + done.stderr, errors[0] if errors else f"exit code {done.returncode}")
-    return Answer(done.stdout + done.stderr)
+    if not done.returncode:
+        return Answer(done.stdout + done.stderr)
+    errors = [line for line in done.stderr.strip().splitlines() if "|WARN|" not in line]
+    return Answer(done.stdout + done.stderr, errors[0] if errors else f"exit code {done.returncode}")
 
 
 def shell_function(folder: Path, switch: str) -> str:

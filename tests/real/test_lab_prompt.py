@@ -18,6 +18,9 @@ h0 ping -c3 -i0.2 -W1 h1
 spine0 dpctl dump-flows
 switch spine0 start
 spine0 dpctl dump-flows | grep -c nw_dst=
+switch spine1 stop
+h0 ping -c3 -i0.2 -W1 h1
+switch spine1 start
 switch leaf1 stop
 h0 ! ping -c1 -W1 h1
 switch leaf1 start
@@ -65,7 +68,7 @@ def test_traffic_goes_around_a_switch_that_stops_and_all_comes_back(kind: str) -
     assert last.startswith("gradwire: /dev/stdin: 1 command failed: line 5, spine0 dpctl dump-flows: ")
     assert "spine0 is stopped: `switch spine0 start` starts it" in done.stdout
     assert re.search(r"^2\r?$", done.stdout, re.MULTILINE), "spine0 has its two rules again"
-    assert "3 packets transmitted, " in done.stdout
+    assert len(re.findall("3 packets transmitted, [1-3] received", done.stdout)) == 2, "around each spine"
     assert "0% dropped (2/2 received)" in done.stdout
 
 
@@ -83,7 +86,6 @@ def star(tmp_path_factory: pytest.TempPathFactory) -> "subprocess.CompletedProce
     probe = tmp_path_factory.mktemp("probe") / "probe.py"
     probe.write_text(PROBE)
     commands = [
-        "iperf h0 h1",
         "link h1 switch0 down",
         "iperf h0 h1",
         "link h1 switch0 up",
@@ -95,17 +97,14 @@ def star(tmp_path_factory: pytest.TempPathFactory) -> "subprocess.CompletedProce
         f"h0 python3 {probe} h1",
         "h0 echo 'print(GradwireAggregation)' | scapy -H",
     ]
-    return carried_out("\n".join(commands), "star:hosts=2,rate=20M")
+    return carried_out("\n".join(commands), "star:hosts=2")
 
 
-def test_iperf_measures_a_link_and_ends_when_nobody_is_reached(
+def test_iperf_ends_when_nobody_is_reached_and_a_cable_can_be_put_back(
     star: "subprocess.CompletedProcess[str]",
 ) -> None:
-    received, _ = re.findall(r"'([\d.]+) Mbits/sec'", star.stdout)
-    assert float(received) <= 20 * 1448 / 1514 * 1.05  # the goodput of full frames, but for the first burst
-    assert float(received) > 5
     assert star.returncode == 1
-    assert "1 command failed: line 3, iperf h0 h1: h0 → h1: iperf3: unable to connect" in star.stdout
+    assert "1 command failed: line 2, iperf h0 h1: h0 → h1: iperf3: unable to connect" in star.stdout
 
 
 def test_a_rule_of_ones_own_drops_packets_until_it_is_deleted(

@@ -27,17 +27,26 @@ def carried_out(path: str, commands: str = "") -> "subprocess.CompletedProcess[s
     )
 
 
-@pytest.mark.parametrize("last", ["exit 3", "kill -9 $$"])
-def test_a_script_goes_on_when_a_hosts_shell_ends(last: str, tmp_path: Path) -> None:
+def test_a_script_goes_on_when_commands_fail_or_a_hosts_shell_ends_and_names_their_lines(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "script"
-    path.write_text(f"h0 {last}\nh1 echo one $((1 + 1))\nh0 echo another $((2 + 2))\nh0 ping -c1 -W5 h1\n")
+    path.write_text(
+        "h0 true\n# a remark\nh0 exit 3\nh1 echo one $((1 + 1))\nh0 kill -9 $$\nh0 echo another $((2 + 2))\n"
+        "nonsense\nh0 echo 'an open quote\nh0 ping -c1 -W1 10.0.9.9\nh0 ! false\nh0 sleep 600 &\nh0 kill $!\n"
+        "py 1/0\npingall\n"
+    )
     done = carried_out(str(path))
     assert done.returncode == 1
-    assert f"1 command failed: line 1, h0 {last}: h0's shell ended" in done.stdout
+    assert done.stdout.splitlines()[-1] == (
+        f"gradwire: {path}: 6 commands failed: "
+        "line 3, h0 exit 3: h0's shell ended with exit code 3; its next command starts a new one; "
+        "line 5, h0 kill -9 $$: h0's shell ended by signal 9; its next command starts a new one; "
+        "line 7, nonsense: Unknown command: nonsense and 3 more"
+    )
     assert "one 2" in done.stdout
     assert "another 4" in done.stdout
-    assert "1 received" in done.stdout
-    assert "h0's shell ended" in done.stdout
+    assert "0% dropped (2/2 received)" in done.stdout
 
 
 def test_a_script_comes_from_a_pipe_and_ends_with_exit() -> None:
@@ -80,20 +89,3 @@ def test_a_script_that_cannot_be_one_is_refused_before_anything_is_made(
     assert done.returncode == 1
     assert said in done.stdout
     assert done.stdout.count("\n") == 1
-
-
-def test_a_script_names_every_line_that_failed(tmp_path: Path) -> None:
-    path = tmp_path / "script"
-    path.write_text(
-        "h0 true\n# a remark\nh0 false\nnonsense\nh0 echo 'an open quote\nh0 ping -c1 -W1 10.0.9.9\n"
-        "h0 ! false\nh0 sleep 600 &\nh0 kill $!\npy 1/0\npingall\n"
-    )
-    done = carried_out(str(path))
-    assert done.returncode == 1
-    last = done.stdout.splitlines()[-1]
-    assert last == (
-        f"gradwire: {path}: 5 commands failed: line 3, h0 false: exit code 1; "
-        "line 4, nonsense: Unknown command: nonsense; "
-        "line 5, h0 echo 'an open quote: exit code 2 and 2 more"
-    )
-    assert "0% dropped (2/2 received)" in done.stdout
