@@ -29,10 +29,15 @@ ABOVE = 1.15  # the axis is so much longer than the longest iteration
 FILLED = 0.7  # of a bar's place
 
 
-def bars_svg(numbered: Sequence[tuple[int, Row]], short: Mapping[str, str] | None = None) -> str:
+def bars_svg(
+    numbered: Sequence[tuple[int, Row]],
+    short: Mapping[str, str] | None = None,
+    runs: Mapping[int, str] | None = None,
+) -> str:
     """The chart of the measured ones of these rows, grouped by fabric; empty if there are none.
 
-    Each row links to `#cell-NUMBER`. `short` has a name of each fabric for narrow screens.
+    Each row links to `#cell-NUMBER`. `short` has a name of each fabric for narrow screens, `runs` by their
+    numbers which results rows are from, where there are several.
     """
     measured = [(number, row) for number, row in numbered if row.time_s]
     if not measured:
@@ -48,7 +53,7 @@ def bars_svg(numbered: Sequence[tuple[int, Row]], short: Mapping[str, str] | Non
         y += GROUP_HEIGHT
         for number, row in measured:
             if row.fabric == spec:
-                parts += _bar(number, row, y, full_s)
+                parts += _bar(number, row, (runs or {}).get(number, ""), y, full_s)
                 y += ROW_HEIGHT
     grid = list(_axis(y, full_s))
     size = f'width="100%" height="{y + AXIS_HEIGHT}"'
@@ -90,10 +95,10 @@ def _axis(y: int, full_s: float) -> Iterator[str]:
         yield f'<text class="tick" x="{x}" y="{y + 16}" text-anchor="{anchor}">{label}</text>'
 
 
-def _bar(number: int, row: Row, y: int, full_s: float) -> Iterator[str]:
+def _bar(number: int, row: Row, run: str, y: int, full_s: float) -> Iterator[str]:
     assert row.time_s
     time_s, bound_s = row.time_s, row.bound_s or 0.0
-    name = f"{row.algorithm} · {row.placement} · {row.routes}"
+    name = " · ".join(filter(None, (row.algorithm, row.placement, row.routes, run)))
     figure = show_s(time_s.median) + (f", {row.ratio:.2f}×" if row.ratio else "")
     style = "bar" if row.valid else "bar invalid"
     top, middle, end = y + BAR_TOP, y + BAR_TOP + BAR_HEIGHT / 2, y + BAR_TOP + BAR_HEIGHT

@@ -137,8 +137,10 @@ def _panels(cells: Sequence[ReportCell], short: Mapping[str, str]) -> Iterator[t
     """A chart for each size: times of different sizes share no axis."""
     measured = [cell for cell in cells if cell.row.time_s]
     for nbytes in dict.fromkeys(cell.row.bytes for cell in measured):
-        some = [(cell.number, cell.row) for cell in measured if cell.row.bytes == nbytes]
-        yield show_nbytes(nbytes), Markup(bars_svg(some, short))
+        some = [cell for cell in measured if cell.row.bytes == nbytes]
+        runs = {cell.number: cell.run for cell in some}
+        bars = bars_svg([(cell.number, cell.row) for cell in some], short, runs)
+        yield show_nbytes(nbytes), Markup(bars)
 
 
 def _shown(cells: Sequence[ReportCell]) -> set[int]:

@@ -26,9 +26,15 @@ def side_by_side(several: Sequence[Matrix]) -> Table:
 
     heads = (
         *columns("cell"),
-        *(column for matrix in several for column in columns(f"#{matrix.folder.name}")),
+        *(column for name in run_names(several) for column in columns(f"#{name}")),
     )
     return table_of(heads, range(len(names)), row, title=f"median times{shared}")
+
+
+def run_names(several: Sequence[Matrix]) -> list[str]:
+    """Of each the name of its folder; the path, where two are of one name."""
+    names = [matrix.folder.name for matrix in several]
+    return names if len(set(names)) == len(names) else [str(matrix.folder) for matrix in several]
 
 
 def _time(cell: MatrixCell | None, first: MatrixCell | None) -> Cell | str:

@@ -9,7 +9,7 @@ from gradwire.results.matrixfile import RESULT, load_matrix
 from gradwire.results.trustresult import Live, TrustMatrix, TrustRow, save
 from gradwire.results.verdict import Verdict
 from gradwire.tools import cli
-from gradwire.tools.sidebyside import side_by_side
+from gradwire.tools.sidebyside import run_names, side_by_side
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import VALID, made_matrix
 from tests.tools.test_report import Page
@@ -65,7 +65,13 @@ def test_several_runs_are_side_by_side(tmp_path: Path, capsys: pytest.CaptureFix
     page = Page((tmp_path / "page.html").read_text())
     assert "550 ms (+10.0%)" in page.text
     assert len(page.all("details")) == 3
-    assert page.text.count(str(after)) >= 2
+    for name in ("before", "after"):
+        assert f"ring · linear · ecmp · {name}" in page.text
+
+
+def test_runs_whose_folders_have_one_name_are_told_by_their_paths(tmp_path: Path) -> None:
+    folders = [made_matrix(tmp_path / name / "m", [RING]) for name in ("a", "b")]
+    assert run_names([load_matrix(folder) for folder in folders]) == [str(folder) for folder in folders]
 
 
 def test_what_is_missing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

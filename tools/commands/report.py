@@ -15,7 +15,7 @@ from gradwire.tools.console import console
 from gradwire.tools.options import HtmlOption, JsonOption, ParquetOption, VerboseOption
 from gradwire.tools.outputs import check_report, check_tables, print_outputs, write_tables
 from gradwire.tools.resultwords import about_words, missing_words
-from gradwire.tools.sidebyside import side_by_side
+from gradwire.tools.sidebyside import run_names, side_by_side
 from gradwire.tools.table import rich_table
 from gradwire.tools.tables import print_rows
 from gradwire.tools.trusttables import print_matrix
@@ -108,6 +108,6 @@ def _write(html: Path, several: Sequence[Matrix]) -> None:
         f"{len(several)} sets of results side by side",
         [f"{each.folder}: {'; '.join(about_words(each))}" for each in several],
         [row for each in several for row in each.rows],
-        runs=[str(each.folder) for each in several for _ in each.rows],
+        runs=[name for name, each in zip(run_names(several), several, strict=True) for _ in each.rows],
         beside=side_by_side(several),
     )
