@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gradwire.emu.channel import Channel
 from gradwire.emu.network import isolate
 from gradwire.emu.watch import ChildProcess, RunFailed, Watch, last_line
 from gradwire.planning.plan import BadPlan
@@ -56,15 +57,24 @@ def working_folder(folder: Path, may_be_empty: bool = False) -> Iterator[Path]:
 
 
 @contextmanager
-def session(name: str, module: str, work: Path) -> Iterator[ChildProcess]:
-    """`python -m module work` in namespaces of its own, which end with this.
+def session(name: str, module: str, work: Path, channel: Channel | None = None) -> Iterator[ChildProcess]:
+    """`python -m module work` in namespaces of its own, which end with this; the descriptor of a `channel`
+    to whoever watches is one more argument.
 
     Raise RunFailed with the last line that it wrote to stderr, if it failed.
     """
     log = work / "session.log"
     pipe = subprocess.PIPE
+    fds = [channel.fileno()] if channel else []
     with log.open("w") as stderr:
-        process = isolate.isolated(module, [str(work)], stdin=pipe, stdout=pipe, stderr=stderr)
+        process = isolate.isolated(
+            module,
+            [str(work), *map(str, fds)],
+            stdin=pipe,
+            stdout=pipe,
+            stderr=stderr,
+            pass_fds=fds,
+        )
     child = ChildProcess(name, process, log)
     try:
         yield child

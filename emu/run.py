@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gradwire.emu import limits
+from gradwire.emu.channel import Channel
 from gradwire.emu.lifecycle import Progress, follow, session, working_folder
 from gradwire.emu.network.net import host_sysctls
 from gradwire.emu.options import RunOptions
@@ -34,8 +35,10 @@ def run(
     options: RunOptions,
     progress: Progress,
     finish: Callable[[Path], Result],
+    channel: Channel | None = None,
 ) -> Result:
     """Leave the run's files in `folder`, and return what `finish` makes of them while it is not yet whole.
+    Whoever reads the `channel` sees the run go on (emu.looks).
 
     Raises Refused, before anything is made, for a plan that the kind of switch cannot carry out, and
     RunFailed with one line; the incomplete folder then stays.  Ends within seconds when a process of the run
@@ -44,7 +47,7 @@ def run(
     check_served(plan, options.switch)
     with working_folder(folder) as work:
         _write_inputs(plan, options, work)
-        with session("the run", "gradwire.emu.session", work) as child:
+        with session("the run", "gradwire.emu.session", work, channel) as child:
             follow(child, limits.run_s(plan, options), progress)
         result = finish(work)
     work.rename(folder)

@@ -114,8 +114,8 @@ class QueueReadings:
     def at(self, time_ns: int) -> dict[str, tuple[int, int]]:
         """By interface the bytes that waited and the packets dropped so far; empty if not read then."""
         return {
-            self._names.get(ifindex, ""): (waiting, dropped)
-            for ifindex, waiting, dropped in parse_queues(self._raw.get(time_ns, ()))
+            self._names.get(ifindex, ""): (queue.queued_nbytes, queue.dropped)
+            for ifindex, queue in parse_queues(self._raw.get(time_ns, ()))
         }
 
 

@@ -1,7 +1,8 @@
 """One run, inside its namespaces: network, switch, controller, agents, the repeats, the counters.
 
-`python -m gradwire.emu.session FOLDER` reads `plan.json` and `options.json` there, says what it does as JSON
-Lines on stdout, leaves the run's files in the folder, and ends with exit code 0, or 1 and one line on stderr.
+`python -m gradwire.emu.session FOLDER [FD]` reads `plan.json` and `options.json` there, says what it does as
+JSON Lines on stdout, leaves the run's files in the folder, and ends with exit code 0, or 1 and one line on
+stderr.  Who watches it gets looks at it through the channel with the descriptor FD.
 """
 
 import json
@@ -10,9 +11,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from gradwire.emu import limits, records, sampler
+from gradwire.emu.channel import Channel
 from gradwire.emu.emulation import in_force
 from gradwire.emu.lifecycle import errors_in_one_line, say
 from gradwire.emu.limits import CONTROLLER_S
+from gradwire.emu.looks import Looks, watched
 from gradwire.emu.network.cables import Cables, Done, failing
 from gradwire.emu.network.net import emulated
 from gradwire.emu.network.queues import Queues
@@ -21,6 +24,7 @@ from gradwire.emu.network.tcpdump import captures
 from gradwire.emu.options import RunOptions
 from gradwire.emu.otherprograms import host_proc, reading, used
 from gradwire.emu.replay import fleet
+from gradwire.emu.replay.board import Board
 from gradwire.emu.replay.outcome import Outcome
 from gradwire.emu.stalls import Stalls, timed
 from gradwire.planning import plan as plans
@@ -28,7 +32,7 @@ from gradwire.planning.failures import changes
 from gradwire.planning.plan import Plan
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, channel: Channel | None = None) -> None:
     plan = plans.load(folder / "plan.json")
     options = RunOptions.from_json(json.loads((folder / "options.json").read_text()))
     windows = windows_at(plan.fabric, plan.trees, may_move=bool(plan.failures) and options.reroute)
@@ -42,11 +46,15 @@ def main(folder: Path) -> None:
         queues = Queues(pids.values())
         stalls = stack.enter_context(timed())
         say("agents")
-        agents = stack.enter_context(fleet.started(plan, pids, watch))
+        board = Board(plan.n_ranks) if channel else None
+        agents = stack.enter_context(fleet.started(plan, pids, watch, board))
         cables = stack.enter_context(failing(changes(plan.fabric, plan.failures)))
         agents.connect()
         if options.captures:
             stack.enter_context(captures(plan.placement, pids, folder / "captures"))
+        if channel:
+            looks = Looks(plan.fabric, pids, folder / records.CONTROL_FILE, board)
+            stack.enter_context(watched(channel, looks))
         with records.RunRecords(folder, plan) as record:
             for repeat in range(options.repeats + records.MAX_LEFT_OUT):
                 if record.n_undisturbed == options.repeats:
@@ -114,4 +122,4 @@ def _measured(
 
 if __name__ == "__main__":
     with errors_in_one_line():
-        main(Path(sys.argv[1]))
+        main(Path(sys.argv[1]), *map(Channel.inherited, map(int, sys.argv[2:])))

@@ -1,11 +1,14 @@
-"""What the shaped queues of all ports have dropped, hosts' ports too: microseconds a port, and no process."""
+"""What the shaped queues of all ports have sent and dropped, hosts' ports too: microseconds a port, and no
+process.
+"""
 
 import socket
 from collections.abc import Iterable, Mapping
 
 from gradwire.emu.network.namespaces import inside
 from gradwire.emu.network.rtnetlink import netlink_socket
-from gradwire.emu.switch.plane.qdisc import transmitted
+from gradwire.emu.switch.plane.counters import Transmitted
+from gradwire.emu.switch.plane.qdisc import parse_queues, read_queues
 
 
 class Queues:
@@ -17,14 +20,18 @@ class Queues:
             with inside(pid):
                 self._namespaces.append(_ports())
 
-    def dropped(self) -> dict[str, int]:
-        """Packets by interface, since it was shaped; what is not shaped is left out."""
-        counted = {
-            name: transmitted(netlink, ifindex)
+    def counted(self) -> dict[str, Transmitted]:
+        """By interface, since it was shaped; what is not shaped is left out."""
+        return {
+            names[ifindex]: counted
             for netlink, names in self._namespaces
-            for ifindex, name in names.items()
+            for ifindex, counted in parse_queues(read_queues(netlink))
+            if ifindex in names
         }
-        return {name: sent.dropped for name, sent in counted.items() if sent is not None}
+
+    def dropped(self) -> dict[str, int]:
+        """Packets by interface, likewise."""
+        return {name: sent.dropped for name, sent in self.counted().items()}
 
 
 def _ports() -> tuple[socket.socket, Mapping[int, str]]:

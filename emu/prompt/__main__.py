@@ -1,8 +1,8 @@
 """A fabric with its controller and Mininet's prompt, in namespaces of its own.
 
-`python -m gradwire.emu.prompt OPTIONS`, as JSON: `fabric`, `switch`, `routes`, `scapy_start` (the Python that
+`python -m gradwire.emu.prompt OPTIONS [FD]`, as JSON: `fabric`, `switch`, `routes`, `scapy_start` (the Python that
 a host's `scapy` begins with), and `script`: what the file is called whose commands are on stdin, None if
-somebody types.
+somebody types.  FD is the descriptor of a channel to whoever watches.
 """
 
 import json
@@ -10,14 +10,17 @@ import os
 import shlex
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mininet.log import setLogLevel
 
+from gradwire.emu.channel import Channel
 from gradwire.emu.emulation import OPENFLOW_PORT, Emulation, in_force
 from gradwire.emu.lifecycle import errors_in_one_line
+from gradwire.emu.looks import Looks, watched
 from gradwire.emu.network.isolate import PRIVATE
 from gradwire.emu.network.net import emulated
 from gradwire.emu.project import PROJECT
@@ -33,15 +36,19 @@ _RULES_S = 10.0  # in which a switch that was started gets its rules
 _SHOWN_FAILURES = 3
 
 
-def main(options: dict[str, Any]) -> int:
+def main(options: dict[str, Any], channel: Channel | None = None) -> int:
     """The exit code: 1 if a command of the script failed."""
     fabric = parse_fabric(options["fabric"])
     script = sys.stdin.read().splitlines() if options["script"] else None
     network = emulated(fabric, fabric_transport(fabric), None, options["switch"] != "ovs")
-    routes = ["--routes", options["routes"]]
-    with in_force(
-        network, fabric, options["switch"], PRIVATE, more=routes, management=MANAGEMENT
-    ) as emulation:
+    log = PRIVATE / "control.jsonl"
+    more = ["--routes", options["routes"], *(["--log", str(log)] if channel else [])]
+    with ExitStack() as stack:
+        emulation = stack.enter_context(
+            in_force(network, fabric, options["switch"], PRIVATE, more=more, management=MANAGEMENT)
+        )
+        if channel:
+            stack.enter_context(watched(channel, Looks(fabric, emulation.pid_of, log)))
         print(f"{fabric.spec} is up: {len(fabric.hosts)} hosts, {len(fabric.switches)} switches", flush=True)
         setLogLevel("output")
         _set_environment(options["scapy_start"])
@@ -93,4 +100,4 @@ def _power(fabric: Fabric, emulation: Emulation) -> Callable[[str, str], None]:
 
 if __name__ == "__main__":
     with errors_in_one_line("gradwire: "):
-        sys.exit(main(json.loads(sys.argv[1])))
+        sys.exit(main(json.loads(sys.argv[1]), *map(Channel.inherited, map(int, sys.argv[2:]))))

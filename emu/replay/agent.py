@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from gradwire.emu.replay import centre_values, payload
 from gradwire.emu.replay.aggregating import Aggregating, Seat
+from gradwire.emu.replay.board import Place
 from gradwire.emu.replay.connection import PeerLost, RankConnection, totals
 from gradwire.emu.replay.outcome import Outcome, RankTimes
 from gradwire.emu.replay.pair_values import Compressing
@@ -43,8 +44,15 @@ class RankAgent:
     """One rank's side of one repeat of the schedule."""
 
     def __init__(
-        self, plan: Plan, rank: int, connections: list[RankConnection], seats: Sequence[Seat], repeat: int
+        self,
+        plan: Plan,
+        rank: int,
+        connections: list[RankConnection],
+        seats: Sequence[Seat],
+        repeat: int,
+        place: Place | None = None,
     ) -> None:
+        """`place` is where the rank says how far it is, if somebody watches."""
         self._schedule = plan.schedule
         self._delay_ns = plan.schedule.send_delay_ns
         self._stall_s = STALL_S + outage_s(plan.failures) + longest_quiet_s(plan.schedule, rank)
@@ -75,6 +83,9 @@ class RankAgent:
         own_ops = [send.op for send in self._sends.values() if send.src == rank]
         self._outbox = Outbox(own_ops, PATIENCE_S) if plan.schedule.order == NEWEST_FIRST else None
         self._agreed: set[int] = set()  # receives that one end is ready for, until the other is
+        self._place = place
+        if place is not None:
+            place.begin(self._state.n_ops)
         self._sent_nbytes = self._retransmits = 0
         self._heard_ns = 0  # when anything last happened of which silence would be a fault
 
@@ -150,6 +161,15 @@ class RankAgent:
             for number in [*(finished or ()), *self._aggregating.step([fd for fd, _ in events])]:
                 self._aggregated(number)
             self._leave()
+            if self._place is not None:
+                self._place.write(self._state.n_done, self._n_under_way)
+
+    @property
+    def _n_under_way(self) -> int:
+        """Sends, receives and sums that have begun and are not over."""
+        times = self._times
+        begun = len(times.queued_ns) + len(self._receiving) + len(times.begun_ns)
+        return begun - len(times.handed_ns) - len(times.aggregated_ns)
 
     def _until_ns(self) -> int:
         """When there is something to do even if nothing happens; a worker's times apart."""

@@ -18,6 +18,7 @@ from gradwire.emu.network.namespaces import join
 from gradwire.emu.replay import payload
 from gradwire.emu.replay.agent import RankAgent, Stalled
 from gradwire.emu.replay.aggregating import serve, take_seats
+from gradwire.emu.replay.board import Board, Place
 from gradwire.emu.replay.connection import PeerLost
 from gradwire.emu.replay.outcome import Complaint, Outcome
 from gradwire.emu.replay.wiring import connect, listen
@@ -145,8 +146,12 @@ def _ranks(ranks: list[int]) -> str:
 
 
 @contextmanager
-def started(plan: Plan, host_pids: dict[str, int], watch: Watch) -> Iterator[Fleet]:
-    """One agent per rank, in the network namespace of its host's process."""
+def started(
+    plan: Plan, host_pids: dict[str, int], watch: Watch, board: Board | None = None
+) -> Iterator[Fleet]:
+    """One agent per rank, in the network namespace of its host's process; each writes on the `board` how far
+    it is.
+    """
     payload.load_types(plan.schedule)
     fork = multiprocessing.get_context("fork")
     processes: list[Any] = []
@@ -155,8 +160,11 @@ def started(plan: Plan, host_pids: dict[str, int], watch: Watch) -> Iterator[Fle
     try:
         for rank, host in enumerate(plan.placement):
             ours, theirs = fork.Pipe()
+            place = board.place(rank) if board else None
             process = fork.Process(
-                target=_agent_main, args=(plan, rank, host_pids[host], theirs, [*pipes, ours]), daemon=True
+                target=_agent_main,
+                args=(plan, rank, host_pids[host], theirs, [*pipes, ours], place),
+                daemon=True,
             )
             process.start()
             theirs.close()
@@ -182,7 +190,12 @@ def started(plan: Plan, host_pids: dict[str, int], watch: Watch) -> Iterator[Fle
 
 
 def _agent_main(
-    plan: Plan, rank: int, host_pid: int, pipe: "Pipe[Any, Any]", inherited: list["Pipe[Any, Any]"]
+    plan: Plan,
+    rank: int,
+    host_pid: int,
+    pipe: "Pipe[Any, Any]",
+    inherited: list["Pipe[Any, Any]"],
+    place: Place | None,
 ) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for other in inherited:
@@ -200,7 +213,7 @@ def _agent_main(
         seats = take_seats(plan, rank)
         pipe.send(("connected", None))
         while (message := pipe.recv()) != "end":
-            agent = RankAgent(plan, rank, connections, seats, repeat=message[1])
+            agent = RankAgent(plan, rank, connections, seats, message[1], place)
             pipe.send(("prepared", None))
             _, start_ns = pipe.recv()
             agent.run(start_ns)

@@ -27,7 +27,8 @@ class Possible:
 
 
 class RankState:
-    """Counts, for every send and receive of `rank`, what it still waits for.
+    """Counts, for every send and receive of `rank`, what it still waits for; `n_done` of the rank's `n_ops`
+    operations are done.
 
     An aggregation in which the rank takes part begins when the gate of its operation is open and all earlier
     ones of its group have begun here; the operation's sends and receives come after it.  What the rank
@@ -73,6 +74,7 @@ class RankState:
             self._gate_left[op] = len(after)
             for other in after:
                 self._op_waiters[other].append(op)
+        self.n_ops, self.n_done = len(self._op_left), 0
         self.unfinished = set(self._mine)
         self.unaggregated = set(self._aggregation_of.values())
 
@@ -126,6 +128,7 @@ class RankState:
         """One thing less to do of `op`; what waited for all of it may go on."""
         self._op_left[op] -= 1
         if not self._op_left[op]:
+            self.n_done += 1
             possible.done.append(op)
             self._granted(self._queues.complete(op, self._rank), possible)
             for later in self._op_waiters[op]:

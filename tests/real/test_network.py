@@ -194,7 +194,8 @@ def queues_by_us_and_by_tc() -> list[list[list[Any]]]:
             netlink, names = netlink_socket(), dict(socket.if_nameindex())
         with netlink:
             subprocess.run([*enter(pid), "python3", "-c", FLOOD.replace("50", "100")], check=True)
-            by_us = [[names[index], *counts] for index, *counts in parse_queues(read_queues(netlink))]
+            read = list(parse_queues(read_queues(netlink)))
+        by_us = [[names[index], queue.queued_nbytes, queue.dropped] for index, queue in read]
         rows = asked("tc", "-s", "-j", "qdisc", pid=pid)
         return [by_us, [[row["dev"], row["backlog"], row["drops"]] for row in rows if row["kind"] == "htb"]]
 

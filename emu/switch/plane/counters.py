@@ -27,11 +27,14 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Transmitted:
-    """What a port's queueing discipline sent, and what it dropped (a super-segment counts once)."""
+    """What a port's queueing discipline sent, and what it dropped (a super-segment counts once); and what
+    waits in it now.
+    """
 
     packets: int
     nbytes: int
     dropped: int
+    queued_nbytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What an interface's root queueing discipline has sent and dropped, by rtnetlink.
+"""What an interface's root queueing discipline has sent and dropped, and what waits in it, by rtnetlink.
 
 HTB counts packets as the wire carries them, a super-segment as its segments with a header each; the
 interface's own counters do not.  One request per interface, or one for all, no process, and no /sys (which
@@ -55,8 +55,8 @@ def _statistics(body: bytes) -> Transmitted | None:
     nbytes, packets = _BASIC.unpack_from(statistics[_TCA_STATS_BASIC])
     if _TCA_STATS_PKT64 in statistics:  # only where 32 bits did not hold them
         packets = int.from_bytes(statistics[_TCA_STATS_PKT64], sys.byteorder)
-    dropped = _QUEUE.unpack_from(statistics[_TCA_STATS_QUEUE])[2]
-    return Transmitted(packets, nbytes, dropped)
+    _, backlog_nbytes, dropped = _QUEUE.unpack_from(statistics[_TCA_STATS_QUEUE])
+    return Transmitted(packets, nbytes, dropped, backlog_nbytes)
 
 
 def read_queues(netlink: socket.socket) -> list[bytes]:
@@ -70,14 +70,12 @@ def read_queues(netlink: socket.socket) -> list[bytes]:
     return answers
 
 
-def parse_queues(answers: Sequence[bytes]) -> Iterator[tuple[int, int, int]]:
-    """Of each shaped interface: its index, the bytes that wait, and the packets dropped so far."""
+def parse_queues(answers: Sequence[bytes]) -> Iterator[tuple[int, Transmitted]]:
+    """The index of each shaped interface, and what its root has counted."""
     for answer in answers:
         for kind, _, body in messages(answer):
             if kind != _RTM_NEWQDISC:
                 continue
             _, ifindex, _, parent, _ = _TCMSG.unpack_from(body)
-            by_type = attributes(body[_TCMSG.size :]) if parent == _TC_H_ROOT else {}
-            if _TCA_STATS2 in by_type and by_type[_TCA_KIND] != _NOQUEUE:
-                _, waiting, dropped = _QUEUE.unpack_from(attributes(by_type[_TCA_STATS2])[_TCA_STATS_QUEUE])
-                yield ifindex, waiting, dropped
+            if parent == _TC_H_ROOT and (counted := _statistics(body[_TCMSG.size :])) is not None:
+                yield ifindex, counted
