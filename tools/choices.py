@@ -49,6 +49,7 @@ from gradwire.tools.options import (
     ScaleBytesOption,
     SwitchOption,
     VerboseOption,
+    WatchOption,
     complete_algorithm,
     complete_fabric,
     complete_placement,
@@ -333,6 +334,7 @@ class RunChoices:
     ] = True
     switch: SwitchOption = "gradwire"
     captures: CapturesOption = False
+    watch: WatchOption = None
     out: OutOption = None
     html: HtmlOption = None
     parquet: ParquetOption = None

@@ -31,6 +31,7 @@ FOLDER = Path(__file__).parent / "commands"
 START = "Start here"
 TRACES = "Captures of training jobs"
 PLANS = "Fabrics and plans (no root needed)"
+PAGE = "page"  # what `--watch` alone means
 RUNS = "Real packets (root needed)"
 
 
@@ -78,7 +79,7 @@ def main(arguments: Sequence[str]) -> None:
     typed = next((word for word in _words(arguments) if not word.startswith("-")), None)
     try:
         code = application(typed)(
-            args=list(arguments) or ["--help"], prog_name=PROGRAM, standalone_mode=False
+            args=with_watched_page(arguments) or ["--help"], prog_name=PROGRAM, standalone_mode=False
         )
     except TyperException as error:
         print(f"gradwire: {plain(usage_line(error))}", file=sys.stderr)
@@ -92,6 +93,13 @@ def _words(arguments: Sequence[str]) -> Sequence[str]:
         return arguments
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
     return line.split()[1:]
+
+
+def with_watched_page(arguments: Sequence[str]) -> list[str]:
+    """A `--watch` without a value gets one: else the next word would be taken for it."""
+    ours = list(arguments).index("--") if "--" in arguments else len(arguments)
+    named = [f"--watch={PAGE}" if word == "--watch" else word for word in arguments[:ours]]
+    return [*named, *arguments[ours:]]
 
 
 def application(typed: str | None = None) -> typer.Typer:

@@ -83,7 +83,8 @@ def fabric_svg(
     `loads` are shares, 1.0 being all that a link can carry; a link without one is idle.  `labels` are
     texts at nodes, e.g. the rank on a host.  `load_means` is said in the legend and on every link that
     has no text of its own in `titles`.  `failed` cables are dashed.  `worst` is the link to
-    point out; None: that with the highest load.
+    point out; None: that with the highest load.  A script finds a link by its `data-link`, its number in
+    `fabric.rates`.
     """
     drawing = _Drawing(fabric, layout(fabric, LEAST_WIDTH), loads, labels or {}, load_means, failed, worst)
     width, height = drawing.layout.width, drawing.layout.height
@@ -119,6 +120,7 @@ def _titles(drawing: _Drawing) -> dict[Egress, str]:
 
 def _links(drawing: _Drawing, titles: Mapping[Egress, str]) -> Iterator[str]:
     fabric, loads = drawing.fabric, drawing.loads
+    numbers = {egress: number for number, egress in enumerate(fabric.rates)}
     shades = {egress: _shade(loads.get(egress, 0.0)) if loads is not None else -1 for egress in fabric.rates}
     sideways = _sideways(fabric)
     for egress in drawing.worst:  # beneath all lines
@@ -130,7 +132,7 @@ def _links(drawing: _Drawing, titles: Mapping[Egress, str]) -> Iterator[str]:
         style = "plain" if loads is None else f"load{shades[egress]}"
         if link in drawing.failed:
             style = "failed"
-        yield f"<g><title>{escape(titles[egress])}</title>"
+        yield f'<g data-link="{numbers[egress]}"><title>{escape(titles[egress])}</title>'
         yield f'<{element} class="hit" {shape}/><{element} class="lane {style}" {shape}/></g>'
 
 

@@ -31,7 +31,14 @@ from gradwire.traces.complaints import words_for
 from gradwire.traces.units import did_you_mean, not_one_of
 
 MAX_ITEMS = 1000
-OF_COMMAND = ("out", "html", "parquet", "as_json", "verbose")  # what is written where, and how it is shown
+OF_COMMAND = (
+    "out",
+    "html",
+    "parquet",
+    "as_json",
+    "verbose",
+    "watch",
+)  # what is written where, and how it is shown
 DRAWINGS = ("html", "svg", "csv")
 JOBS = "a path, a list of paths, {sample: NAME}, {make: KIND, …} or {bench: COLLECTIVE, …}"
 

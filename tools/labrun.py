@@ -15,6 +15,7 @@ from gradwire.results.row import REFUSED, Row
 from gradwire.tools.exits import NOT_EXPECTED, NOT_VALID
 from gradwire.tools.labwork import LabWork
 from gradwire.tools.labwriting import save_lab
+from gradwire.tools.live.view import LiveView
 from gradwire.tools.matrixrun import about, carry_out
 from gradwire.tools.planmatrix import Planned, planned, planned_alone, to_json
 from gradwire.tools.table import Cell, columns, rich_table, table_of
@@ -70,9 +71,16 @@ def planned_lab(work: LabWork, *, in_full: bool, quiet: bool) -> LabResult:
 
 
 def carried_out(
-    work: LabWork, todo: Sequence[Plan | Row], folder: Path | None, *, as_json: bool
+    work: LabWork,
+    todo: Sequence[Plan | Row],
+    folder: Path | None,
+    *,
+    as_json: bool,
+    view: LiveView | None = None,
 ) -> LabResult:
-    """What a lab came to: `todo` has the plans of one that sends packets.  Its files are in `folder`."""
+    """What a lab came to: `todo` has the plans of one that sends packets.  Its files are in `folder`; who
+    watches has the `view`.
+    """
     described = about(f"Lab {work.lab.name}")
     if work.run is None:
         result = planned_lab(work, in_full=as_json, quiet=as_json)
@@ -88,6 +96,7 @@ def carried_out(
         quiet=as_json,
         original=work.work.original,
         lab=work.document,
+        view=view,
     )
     return LabResult(work, _outcomes(work, matrix.rows), matrix)
 

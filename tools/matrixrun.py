@@ -19,12 +19,14 @@ from gradwire.planning.experiment import Original
 from gradwire.planning.plan import Plan
 from gradwire.results.about import About
 from gradwire.results.answer import answer_of_rows
-from gradwire.results.laboratory import Laboratory, Result
+from gradwire.results.laboratory import Laboratory, Result, Runner
 from gradwire.results.matrixfile import Matrix, begun_matrix, save_matrix
 from gradwire.results.row import REFUSED, Row
 from gradwire.tools.console import console
 from gradwire.tools.exits import NOT_VALID
 from gradwire.tools.labwriting import Document, save_lab, save_run_lab
+from gradwire.tools.live.rows import rows_table
+from gradwire.tools.live.view import LiveView
 from gradwire.tools.outputs import RUNS, print_outputs, write_tables
 from gradwire.tools.progressbar import progress_bar
 from gradwire.tools.report import write_report
@@ -46,10 +48,11 @@ def carry_out(
     quiet: bool,
     original: Original | None = None,
     lab: Document | None = None,
+    view: LiveView | None = None,
 ) -> Matrix:
     """The matrix with the rows of all cells; what is a row already was refused.  After each of them
     `result.json` in the folder has those that are done.  Runs of the job as it was captured are compared with
-    `original`.  `lab` are the keys of the lab that does the same.
+    `original`.  `lab` are the keys of the lab that does the same; who watches has the `view`.
 
     Raise Refused, before anything is run, for what this kind of switch cannot carry out.
     """
@@ -59,30 +62,40 @@ def carry_out(
     matrix = begun_matrix(folder, described, len(todo))
     if lab:
         save_lab(folder, lab, described)
-    with progress_bar(quiet=quiet) as progress:
+    is_drawn = view is not None and view.is_terminal
+    with progress_bar(quiet=quiet or is_drawn) as progress:
         task = progress.add_task("starting", total=len(todo))
 
         def tell(text: str) -> None:
             progress.update(task, description=text)
+            if view:
+                view.phase(text)
 
-        laboratory = Laboratory(folder, options, tell, _run, original)
+        laboratory = Laboratory(folder, options, tell, _runner(view), original)
         for plan in todo:
             matrix = matrix.with_row(plan if isinstance(plan, Row) else laboratory.row(plan))
             save_matrix(matrix)
             progress.advance(task)
+            if view:
+                view.rows(rows_table(matrix.rows), len(todo))
     return matrix
 
 
-def _run(
-    plan: Plan, folder: Path, options: RunOptions, progress: Progress, finish: Callable[[Path], Result]
-) -> Result:
-    """Carry a plan out, and leave the lab that does it again beside it."""
+def _runner(view: LiveView | None) -> Runner:
+    """What carries a plan out, and leaves the lab that does it again beside it; who watches sees it go on."""
 
-    def finished(work: Path) -> Result:
-        save_run_lab(work, options)
-        return finish(work)
+    def carried_out(
+        plan: Plan, folder: Path, options: RunOptions, progress: Progress, finish: Callable[[Path], Result]
+    ) -> Result:
+        def finished(work: Path) -> Result:
+            save_run_lab(work, options)
+            return finish(work)
 
-    return run(plan, folder, options, progress, finished)
+        if view:
+            view.show_fabric(plan.fabric, plan.placement)
+        return run(plan, folder, options, progress, finished, view.channel if view else None)
+
+    return carried_out
 
 
 def default_folder() -> Path:

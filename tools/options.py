@@ -211,6 +211,17 @@ VerboseOption = Annotated[
         "--verbose", "-v", help="Print all notes below a table; else they have no more lines than the table."
     ),
 ]
+WatchOption = Annotated[
+    str | None,
+    typer.Option(
+        "--watch",
+        metavar="[=PORT|terminal]",
+        help="Show what goes on: links coloured by load, queues, drops, how far each rank is, what the "
+        "controller does. On a page of this machine's loopback, at port 8470 or PORT (0: any free one), "
+        "or in the terminal.",
+        show_default=False,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON (docs/schemas.md).")]
 
 

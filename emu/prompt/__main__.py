@@ -1,7 +1,7 @@
 """A fabric with its controller and Mininet's prompt, in namespaces of its own.
 
-`python -m gradwire.emu.prompt OPTIONS [FD]`, as JSON: `fabric`, `switch`, `routes`, `scapy_start` (the Python that
-a host's `scapy` begins with), and `script`: what the file is called whose commands are on stdin, None if
+`python -m gradwire.emu.prompt OPTIONS [FD]`, as JSON: `fabric`, `switch`, `routes`, `scapy_start` (the Python
+that a host's `scapy` begins with), and `script`: what the file is called whose commands are on stdin, None if
 somebody types.  FD is the descriptor of a channel to whoever watches.
 """
 

@@ -10,6 +10,7 @@ from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, re
 from gradwire.tools.completing import completing
 from gradwire.tools.jobwork import Work
 from gradwire.tools.labwriting import lab_of, said
+from gradwire.tools.live.view import live_view
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import about, carry_out, default_folder, show
 from gradwire.tools.outputs import check_report, check_tables
@@ -65,8 +66,9 @@ def bench(
     need_root_and_tools("bench", run.switch, run.captures)
     check_report(run.html)
     check_tables(run.parquet)
-    folder = run.out or default_folder()
-    described = about(sized.title(kind))
+    title = sized.title(kind)
     lab = lab_of({"bench": kind, **said(sized)}, "bench", work, [matrix, network, run])
-    results = carry_out(todo, options, folder, described, quiet=run.as_json, lab=lab)
+    with live_view(run.watch, title) as view:
+        folder = run.out or default_folder()
+        results = carry_out(todo, options, folder, about(title), quiet=run.as_json, lab=lab, view=view)
     show(results, as_json=run.as_json, html=run.html, parquet=run.parquet, verbose=run.verbose)

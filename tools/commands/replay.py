@@ -13,6 +13,7 @@ from gradwire.tools.choices import (
 )
 from gradwire.tools.jobwork import work_of
 from gradwire.tools.labwriting import lab_of
+from gradwire.tools.live.view import live_view
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import about, carry_out, default_folder, show
 from gradwire.tools.options import JobArgument
@@ -49,8 +50,18 @@ def replay(
     need_root_and_tools("replay", run.switch, run.captures)
     check_report(run.html)
     check_tables(run.parquet)
-    folder = run.out or default_folder()
     described = about(f"Replay of {source_of(job)}")
     lab = lab_of(job, "replay", work, [matrix, network, traffic, run])
-    results = carry_out(todo, options, folder, described, quiet=run.as_json, original=work.original, lab=lab)
+    with live_view(run.watch, described.title) as view:
+        folder = run.out or default_folder()
+        results = carry_out(
+            todo,
+            options,
+            folder,
+            described,
+            quiet=run.as_json,
+            original=work.original,
+            lab=lab,
+            view=view,
+        )
     show(results, as_json=run.as_json, html=run.html, parquet=run.parquet, verbose=run.verbose)

@@ -15,9 +15,10 @@ from gradwire.tools.labfile import read_lab
 from gradwire.tools.labkeys import json_schema
 from gradwire.tools.labrun import LabResult, carried_out, checked, print_outcomes
 from gradwire.tools.labwork import LabWork, lab_work
+from gradwire.tools.live.view import live_view
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import default_folder, print_result
-from gradwire.tools.options import JsonOption, OutOption, VerboseOption
+from gradwire.tools.options import JsonOption, OutOption, VerboseOption, WatchOption
 from gradwire.tools.planmatrix import print_cells
 
 
@@ -38,6 +39,7 @@ def run(
     out: OutOption = None,
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
+    watch: WatchOption = None,
 ) -> None:
     """Run labs: files that say what is sent, where, and what is expected of it.
 
@@ -68,7 +70,8 @@ def run(
     results = []
     for number, (work, todo) in enumerate(zip(works, plans, strict=True), start=1):
         folder = _folder(out, work, number if len(works) > 1 else None)
-        result = carried_out(work, todo, folder, as_json=as_json)
+        with live_view(watch if work.run else None, work.lab.name) as view:
+            result = carried_out(work, todo, folder, as_json=as_json, view=view)
         drawn = draw(result, folder) if folder else []
         results.append(result)
         if not as_json:

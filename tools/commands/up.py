@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -15,8 +16,9 @@ from gradwire.planning.fabrics.fabricfile import is_file
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.plan import ADAPTIVE
 from gradwire.planning.routing.policies import policy
+from gradwire.tools.live.view import TERMINAL, live_view
 from gradwire.tools.machine import need_root_and_tools
-from gradwire.tools.options import RoutesOption, SwitchOption, complete_fabric
+from gradwire.tools.options import RoutesOption, SwitchOption, WatchOption, complete_fabric
 from gradwire.traces.units import one_of, show_nbytes
 
 MAX_SCRIPT_NBYTES = 1 << 20
@@ -42,6 +44,7 @@ def up(
             exists=True,
         ),
     ] = None,
+    watch: WatchOption = None,
 ) -> None:
     """Start a fabric with its controller, and open Mininet's prompt on it.
 
@@ -52,13 +55,20 @@ def up(
     fabric = parse_fabric(spec)
     one_of("switch", switch, SWITCHES)
     _check_routes(routes)
+    if watch == TERMINAL:
+        raise ValueError("--watch=terminal: the terminal has the prompt; use --watch for a page")
     need_root_and_tools("up", switch)
     source = str(Path(spec).resolve()) if is_file(spec) else fabric.spec
     options: dict[str, object] = {"fabric": source, "switch": switch, "routes": routes}
     options |= {"scapy_start": SCAPY_START, "script": None if script is None else str(script)}
-    if script is not None:
-        raise typer.Exit(_carried_out(options, _text(script)))
-    raise typer.Exit(_typed(options))
+    commands = None if script is None else _text(script)
+    with live_view(watch, f"{fabric.spec} at the prompt") as view:
+        fds = []
+        if view:
+            view.show_fabric(fabric)
+            fds = [view.channel.fileno()]
+        code = _typed(options, fds) if commands is None else _carried_out(options, commands, fds)
+    raise typer.Exit(code)
 
 
 def _check_routes(routes: str) -> None:
@@ -70,10 +80,11 @@ def _check_routes(routes: str) -> None:
     policy(routes)
 
 
-def _typed(options: dict[str, object]) -> int:
+def _typed(options: dict[str, object], fds: Sequence[int]) -> int:
     """The exit code of a prompt at which somebody types; Ctrl-C is the prompt's, not ours."""
     before = signal.signal(signal.SIGINT, lambda *_: None)
-    process = isolated("gradwire.emu.prompt", [json.dumps(options)], new_session=False)
+    words = [json.dumps(options), *map(str, fds)]
+    process = isolated("gradwire.emu.prompt", words, new_session=False, pass_fds=fds)
     try:
         return process.wait()
     finally:
@@ -81,9 +92,10 @@ def _typed(options: dict[str, object]) -> int:
         signal.signal(signal.SIGINT, before)
 
 
-def _carried_out(options: dict[str, object], commands: str) -> int:
+def _carried_out(options: dict[str, object], commands: str, fds: Sequence[int]) -> int:
     """The exit code of a script's prompt, which ends when we are interrupted."""
-    process = isolated("gradwire.emu.prompt", [json.dumps(options)], stdin=subprocess.PIPE)
+    words = [json.dumps(options), *map(str, fds)]
+    process = isolated("gradwire.emu.prompt", words, stdin=subprocess.PIPE, pass_fds=fds)
     try:
         with suppress(BrokenPipeError):  # it ended before: its exit code says so
             process.communicate(commands)

@@ -1,0 +1,52 @@
+"""What a live view has been told so far: as much of it as somebody must know who begins to watch now.
+
+Messages are those of `tools.live.view` and of `emu.looks`; the newest of each kind counts.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from gradwire.tools.live.moves import move_words
+
+MOST_MOVES = 200
+_OF_A_RUN = ("load",)  # kinds that a new run makes out of date
+
+
+class News:
+    """Bounded, however long the run is."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, Mapping[str, Any]] = {}
+        self._moves: deque[Mapping[str, Any]] = deque(maxlen=MOST_MOVES)
+        self._ports: dict[tuple[str, int], str] = {}
+
+    def add(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The message as it is shown: the controller's moves in words."""
+        kind = message["kind"]
+        if kind == "run":
+            for stale in _OF_A_RUN:
+                self._last.pop(stale, None)
+            self._moves.clear()
+            self._ports = {(node, port): name for name, _, node, port in message["links"]}
+        elif kind == "load":
+            moves = [{"t_s": m["t_s"], "text": move_words(m, self._ports)} for m in message["moves"]]
+            message = {**message, "moves": moves}
+            self._moves.extend(moves)
+        self._last.pop(kind, None)
+        self._last[kind] = message  # so that they are in the order in which they came
+        return message
+
+    def get(self, kind: str) -> Mapping[str, Any]:
+        """The last message of a kind; empty if there was none."""
+        return self._last.get(kind, {})
+
+    @property
+    def moves(self) -> list[Mapping[str, Any]]:
+        """The last ones of this run, each with `t_s` and `text`."""
+        return list(self._moves)
+
+    def everything(self) -> list[Mapping[str, Any]]:
+        """For a new viewer, in the order in which to read it."""
+        messages = sorted(self._last.values(), key=lambda message: message["kind"] == "load")
+        return [{**m, "moves": self.moves} if m["kind"] == "load" else m for m in messages]

@@ -1,0 +1,27 @@
+"""The cells that are done, for whoever watches: the few figures that one looks for first."""
+
+from collections.abc import Sequence
+
+from gradwire.results.row import Row
+from gradwire.tools.table import Table, columns, or_nothing, table_of
+from gradwire.traces.units import show_nbytes, show_s
+
+_HEADS = columns(
+    *("fabric", "algorithm", "placement", "routes", "#size", "#time", "#ratio", "##wrong", "verdict")
+)
+
+
+def rows_table(rows: Sequence[Row]) -> Table:
+    """One line a cell; with the first reason for a verdict that is not `valid`."""
+
+    def cells(row: Row) -> tuple[str, ...]:
+        return (
+            *(row.fabric, row.algorithm, row.placement, row.routes),
+            show_nbytes(row.bytes) if row.bytes else "",
+            or_nothing(row.time_s, lambda time_s: show_s(time_s.median)),
+            or_nothing(row.ratio, "{:.3f}".format),
+            or_nothing(row.wrong, str),
+            ": ".join([row.verdict, *row.reasons[:1]]),
+        )
+
+    return table_of(_HEADS, rows, cells)
