@@ -217,13 +217,21 @@ def hindered() -> Workload:
         (made_allreduce(2, 400), (1 << 40) + 4, "at most 1,099,511,627,776"),
         (made_allreduce(2, 400), 6, "give a multiple of 4"),
         (made_collective("alltoall", 2, 400), 400, "the job has no allreduces"),
-        (made_allreduce(2, 1 << 30), 4, "would be 268,435,456 in this job: give a larger size"),
+        (made_allreduce(2, 1 << 30), 4, "268,435,456 in this job; at most 8,192 are made: try 131,072 bytes"),
         (hindered(), 16, "wait for each other by more than computing"),
     ],
 )
 def test_what_cannot_be_put_into_such_buckets_is_refused(job: Workload, size: int, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         rebucketed(job, size)
+
+
+def test_the_size_that_is_named_where_buckets_are_too_many_is_the_next_that_will_do() -> None:
+    job = made_allreduce(3, 12 << 20)
+    with pytest.raises(ValueError, match=r"would be 12,288 in this job; .* try 2,048 bytes"):
+        rebucketed(job, 1024)
+    made = rebucketed(job, 2048).workload
+    assert [item.nbytes for item in made.items if isinstance(item, Collective)] == [2048] * 6144
 
 
 def test_more_waiting_than_there_is_room_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from gradwire.traces.schedules.other import Other
 from gradwire.traces.workload import MAX_ITEMS, MAX_NBYTES, Collective, Compute, Item, Start, Workload
 
 MAX_WAITS = 1 << 22  # of items for others
+MAX_BUCKETS = 1 << 13  # of all iterations
 
 Node = tuple[int, int]
 """An item of the new job: the captured one that it comes from, and which part of it.
@@ -80,11 +81,25 @@ def rebucketed(workload: Workload, size: int) -> Other:
     rows = list(_rows(workload.items, size))
     if not rows:
         raise ValueError("the job has no allreduces: there is nothing to put into buckets")
-    n_buckets = sum(row.n_buckets for row in rows)
-    if n_buckets * (workload.n_ranks + 1) + len(workload.items) > MAX_ITEMS:
-        raise ValueError(f"buckets of {size:,} bytes would be {n_buckets:,} in this job: give a larger size")
+    _check_few(rows, size, workload)
     made = workload.model_copy(update={"items": _Cut(workload.items, rows).items()})
     return Other(made, (_assumption(size),))
+
+
+def _check_few(rows: Sequence[_Row], size: int, workload: Workload) -> None:
+    """Raise ValueError for more buckets than a job may have, with a size of which there are few enough."""
+    most = min(MAX_BUCKETS, (MAX_ITEMS - len(workload.items)) // (workload.n_ranks + 1))
+    n_buckets = sum(row.n_buckets for row in rows)
+    if n_buckets <= most:
+        return
+    larger, advice = size, "extract fewer iterations"
+    if len(rows) <= most:
+        while sum(-(-row.starts[-1] // larger) for row in rows) > most:
+            larger *= 2
+        advice = f"try {larger:,} bytes"
+    raise ValueError(
+        f"buckets of {size:,} bytes would be {n_buckets:,} in this job; at most {most:,} are made: {advice}"
+    )
 
 
 def _assumption(size: int) -> str:
