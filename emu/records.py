@@ -63,7 +63,8 @@ class Repeat:
 
     `stall_s` is the longest time for which a timer on this machine was late, `cpu_lost_s` what each processor
     gave to real-time programs, interrupts and other guests, `run_delay_s` how long each rank was ready to run
-    and did not, `stopped_s` how long it was stopped; `disturbed` says why the repeat cannot be believed.
+    and did not, `cpu_s` how long it ran, `stopped_s` how long it was stopped; `disturbed` says why the repeat
+    cannot be believed.
     `iteration_s` and `exposed_s` have an entry for each iteration that lasts from start to start
     (traces.schedules.periods).  `sent_nbytes` and `retransmits` are TCP's; `aggregated` is what each rank did
     for sums that switches made, empty if the plan has no trees.
@@ -87,6 +88,7 @@ class Repeat:
     exposed_s: tuple[float, ...] = ()
     cpu_lost_s: tuple[float, ...] = ()
     run_delay_s: tuple[float, ...] = ()
+    cpu_s: tuple[float, ...] = ()
     stopped_s: tuple[float, ...] = ()
 
     @property
@@ -113,6 +115,7 @@ def summary(outcomes: list[Outcome], counted: RepeatCounts) -> Repeat:
         aggregated=tuple(each.aggregated for each in outcomes if each.aggregated is not None),
         cpu_lost_s=counted.stalls.lost_s(start_ns, done_ns) if counted.stalls is not None else (),
         run_delay_s=tuple(t.run_delay_ns / 1e9 for t in times),
+        cpu_s=tuple(t.cpu_ns / 1e9 for t in times),
         stopped_s=counted.samples.stopped_s(start_ns, done_ns),
     )
     reasons = disturbances(
@@ -126,7 +129,7 @@ def summary(outcomes: list[Outcome], counted: RepeatCounts) -> Repeat:
         others=counted.others,
     )
     if counted.stalls is not None:
-        reasons += taken_away(made.time_s, made.cpu_lost_s, made.run_delay_s, made.stopped_s)
+        reasons += taken_away(made.time_s, made.cpu_lost_s, made.run_delay_s, made.cpu_s, made.stopped_s)
     return replace(made, disturbed=reasons)
 
 

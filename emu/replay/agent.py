@@ -98,7 +98,7 @@ class RankAgent:
             poll.register(fd, select.EPOLLIN)
         self._aggregating.register(poll)
         with poll, open("/proc/thread-self/schedstat", "rb", buffering=0) as scheduled:
-            waited_ns = _run_delay_ns(scheduled)
+            ran_before_ns, waited_before_ns = _scheduled_ns(scheduled)
             while (left_ns := start_ns - time.monotonic_ns()) > 0:
                 time.sleep(left_ns / 1e9)  # no spinning: the other ranks share these CPUs
             self._times.start_ns = start_ns
@@ -107,7 +107,9 @@ class RankAgent:
             self._leave()
             self._loop(poll, by_fd)
             self._times.done_ns = time.monotonic_ns()
-            self._times.run_delay_ns = _run_delay_ns(scheduled) - waited_ns
+            ran_ns, waited_ns = _scheduled_ns(scheduled)
+            self._times.cpu_ns = ran_ns - ran_before_ns
+            self._times.run_delay_ns = waited_ns - waited_before_ns
         self._aggregating.end()
         self._drain()
         after = totals(self._connections.values())
@@ -404,12 +406,13 @@ class RankAgent:
         )
 
 
-def _run_delay_ns(scheduled: FileIO) -> int:
-    """The second figure of /proc/PID/schedstat (Documentation/scheduler/sched-stats.rst): time that a thread
-    was ready to run and did not.
+def _scheduled_ns(scheduled: FileIO) -> tuple[int, int]:
+    """The first two figures of /proc/PID/schedstat (Documentation/scheduler/sched-stats.rst): how long a
+    thread ran, and how long it was ready to run and did not.
     """
     scheduled.seek(0)
-    return int(scheduled.readall().split()[1])
+    ran_ns, waited_ns, *_ = scheduled.readall().split()
+    return int(ran_ns), int(waited_ns)
 
 
 def _events(poll: select.epoll, timeout_s: float) -> list[tuple[int, int]]:

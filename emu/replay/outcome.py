@@ -19,6 +19,7 @@ class RankTimes:
     handed_ns: dict[int, int] = field(default_factory=dict)
     arrived_ns: dict[int, int] = field(default_factory=dict)
     late_gap_ns: int = 0  # the worst lateness of computing's end
+    cpu_ns: int = 0  # how long the rank had a CPU
     run_delay_ns: int = 0  # how long the rank was ready to run, and others had the CPUs
     begun_ns: dict[int, int] = field(default_factory=dict)
     aggregated_ns: dict[int, int] = field(default_factory=dict)

@@ -54,27 +54,46 @@ def test_words_of_a_file_are_no_format() -> None:
 
 
 def test_what_others_took_of_a_processor_counts_beyond_what_quiet_repeats_lose() -> None:
-    assert taken_away(1.0, (0.0, 0.0599), (0.02, 0.02), (0.0, 0.0)) == ()
-    assert len(taken_away(1.0, (0.0, 0.0601), (0.02, 0.02), (0.0, 0.0))) == 1
-    (reason,) = taken_away(0.4, (0.0, 0.148), (0.02, 0.02), (0.0, 0.0))
+    assert taken_away(1.0, (0.0, 0.0599), (0.02, 0.02), (0.1, 0.1), (0.0, 0.0)) == ()
+    assert len(taken_away(1.0, (0.0, 0.0601), (0.02, 0.02), (0.1, 0.1), (0.0, 0.0))) == 1
+    (reason,) = taken_away(0.4, (0.0, 0.148), (0.02, 0.02), (0.1, 0.1), (0.0, 0.0))
     assert str(reason) == "processor 1 lost 37% of the time to real-time programs or other guests"
-    assert taken_away(0.004, (0.0009,), (), ()) == ()  # an interrupt
+    assert taken_away(0.004, (0.0009,), (), (), ()) == ()  # an interrupt
 
 
 def test_a_repeat_in_which_nobody_could_watch_the_processors_is_not_believed() -> None:
-    (reason,) = taken_away(1.0, (), (0.0, 0.0), (0.0, 0.0))
+    (reason,) = taken_away(1.0, (), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0))
     assert "real-time priority was refused" in str(reason)
 
 
 def test_a_stopped_rank_is_named() -> None:
-    (reason,) = taken_away(1.4, (0.0,), (0.0, 0.0, 0.0), (0.0, 0.0, 0.104))
+    (reason,) = taken_away(1.4, (0.0,), (0.0, 0.0, 0.0), (0.1, 0.1, 0.1), (0.0, 0.0, 0.104))
     assert str(reason) == "rank 2 was stopped for about 104 ms"
 
 
 def test_a_rank_that_waits_for_a_processor_counts_only_if_the_others_do_not() -> None:
-    assert taken_away(1.0, (0.0,), (0.28, 0.3, 0.27, 0.31), ()) == ()
-    (reason,) = taken_away(1.0, (0.0,), (0.03, 0.1, 0.03, 0.04), ())
+    assert taken_away(1.0, (0.0,), (0.28, 0.3, 0.27, 0.31), (0.1, 0.1, 0.1, 0.1), ()) == ()
+    (reason,) = taken_away(1.0, (0.0,), (0.03, 0.1, 0.03, 0.04), (0.1, 0.1, 0.1, 0.1), ())
     assert str(reason) == "rank 1 waited 65 ms longer for a processor than the others"
+
+
+def test_a_rank_that_runs_longer_may_wait_as_much_longer() -> None:
+    """A server of four workers, with what one of eight has of both; and one that waits beyond that."""
+    cpu_s = (0.03, 0.03, 0.03, 0.03, 0.15)
+    assert taken_away(1.0, (0.0,), (0.04, 0.05, 0.04, 0.05, 0.24), cpu_s, ()) == ()
+    (reason,) = taken_away(1.0, (0.0,), (0.04, 0.04, 0.04, 0.04, 0.3), cpu_s, ())
+    assert str(reason) == "rank 4 waited 100 ms longer for a processor than the others"
+
+
+def test_a_worker_that_waits_alone_is_named_beside_a_server_that_waits_longer() -> None:
+    """Run on a busy machine: worker 1 was held up, and the server had five times as much to do."""
+    delay_s, cpu_s = (0.34, 0.80, 0.33, 0.34, 1.2), (0.028, 0.028, 0.028, 0.028, 0.125)
+    (reason,) = taken_away(4.0, (0.0,), delay_s, cpu_s, ())
+    assert str(reason) == "rank 1 waited 460 ms longer for a processor than the others"
+
+
+def test_a_rank_that_does_hardly_anything_may_wait_as_long_as_the_others() -> None:
+    assert taken_away(1.0, (0.0,), (0.2, 0.2, 0.2, 0.2), (0.1, 0.1, 0.1, 0.0), ()) == ()
 
 
 def test_figures_of_a_reason_are_not_mixed_with_each_other() -> None:
