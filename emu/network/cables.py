@@ -11,12 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from gradwire.emu.network.rtnetlink import IFF_RUNNING, carry_out, link_down, link_flags, link_up
+from gradwire.emu.network.carriers import await_carriers
+from gradwire.emu.network.rtnetlink import carry_out, link_down, link_up
 from gradwire.planning.fabrics.fabric import interface
 from gradwire.planning.failures import CableChange
-
-_CARRIER_S = 5.0
-_LOOK_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +58,10 @@ class Cables:
             self._thread = None
         if self._index:
             carry_out(map(link_up, self._index.values()))
-            self._await_carriers()
+            await_carriers(self._index.values())
         if self._error is not None:
             raise self._error
         return self._done
-
-    def _await_carriers(self) -> None:
-        deadline_s = time.monotonic() + _CARRIER_S
-        while not all(map(_is_running, self._index.values())):
-            if time.monotonic() > deadline_s:
-                raise OSError(f"a cable still has no carrier {_CARRIER_S:g} s after it was set up")
-            time.sleep(_LOOK_S)
 
     def _carry_out(self, start_ns: int) -> None:
         for change in self._changes:
@@ -83,12 +74,6 @@ class Cables:
                 self._error = error
                 return
             self._done.append(Done(change, due_ns, time.monotonic_ns()))
-
-
-def _is_running(ifindex: int) -> bool:
-    """Whether the kernel holds both ends of a cable for running; an end in another namespace is not asked."""
-    flags, other = link_flags(ifindex)
-    return bool(flags & (flags if other is None else link_flags(other)[0]) & IFF_RUNNING)
 
 
 @contextmanager

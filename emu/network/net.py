@@ -16,6 +16,7 @@ from mininet.net import Mininet
 from mininet.node import Node
 
 from gradwire.emu.network import offload, rtnetlink, shaping
+from gradwire.emu.network.carriers import await_carriers
 from gradwire.emu.network.isolate import PRIVATE
 from gradwire.emu.network.namespaces import HostFailed, hosts_started, inside
 from gradwire.emu.network.netem import need_netem
@@ -104,6 +105,7 @@ def emulated(
         stack.enter_context(_links(fabric, transport, pid_of))
         _shape(fabric, port_lines, checksum_offload)
         _configure_hosts(fabric, transport, port_lines, pid_of, checksum_offload, windows_at)
+        await_carriers([socket.if_nametoindex(interface(end.node, end.port)) for end in _switch_ends(fabric)])
         net = _as_mininet(fabric, pid_of)
         try:
             yield net
@@ -152,14 +154,18 @@ def _as_mininet(fabric: Fabric, pid_of: Mapping[str, int]) -> Mininet:
 
 def _shape(fabric: Fabric, port_lines: PortLines, checksum_offload: bool) -> None:
     """The switches' ports."""
-    ends = [end for end in fabric.peers if end.node not in fabric.host_set]
     lines: list[str] = []
+    ends = _switch_ends(fabric)
     for end in ends:
         lines += port_lines(end)
     _batch(["tc", "-batch", "-"], lines)
     if not checksum_offload:
         for end in ends:
             _offloads_off(interface(end.node, end.port))
+
+
+def _switch_ends(fabric: Fabric) -> list[Egress]:
+    return [end for end in fabric.peers if end.node not in fabric.host_set]
 
 
 def _offloads_off(name: str) -> None:

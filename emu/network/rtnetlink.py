@@ -11,14 +11,16 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network
+from typing import NamedTuple
 
 _NLMSG_ERROR, _NLMSG_DONE = 2, 3
 RTM_NEWLINK, _RTM_GETLINK, _RTM_NEWADDR, _RTM_NEWROUTE, _RTM_NEWNEIGH = 16, 18, 20, 24, 28
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_ECHO, NLM_F_DUMP = 1, 4, 8, 0x300
 _NLM_F_REPLACE, _NLM_F_EXCL, _NLM_F_CREATE = 0x100, 0x200, 0x400
 _CREATE = NLM_F_REQUEST | _NLM_F_CREATE | _NLM_F_EXCL
-IFF_UP, IFF_RUNNING = 0x1, 0x40
-_IFLA_LINK, _IFLA_LINK_NETNSID = 5, 37
+IFF_UP = 0x1
+_IFLA_LINK, _IFLA_OPERSTATE, _IFLA_LINK_NETNSID = 5, 16, 37
+_IF_OPER_UP = b"\x06"
 _NUD_PERMANENT = 0x80
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _NDA_DST, _NDA_LLADDR = 1, 2
@@ -101,11 +103,18 @@ def carry_out(requests: Iterable[Request]) -> None:
             raise OSError(error, f"rtnetlink request {number} of {last + 1} failed: {os.strerror(error)}")
 
 
-def link_flags(ifindex: int) -> tuple[int, int | None]:
-    """The IFF_ flags of an interface, and of a veth the other end's index if that is in this namespace too.
-
-    Raise OSError if there is none.
+class LinkState(NamedTuple):
+    """Whether an interface was set up, whether it can send (RFC 2863's state up), and of a veth the other
+    end's index if that is in this namespace too.
     """
+
+    is_enabled: bool
+    is_operating: bool
+    other: int | None
+
+
+def link_state(ifindex: int) -> LinkState:
+    """Raise OSError if there is no such interface."""
     body = IFINFOMSG.pack(socket.AF_UNSPEC, 0, ifindex, 0, 0)
     with netlink_socket() as netlink:
         netlink.send(encoded(_RTM_GETLINK, NLM_F_REQUEST, 0, body))
@@ -116,7 +125,8 @@ def link_flags(ifindex: int) -> tuple[int, int | None]:
     by_type = attributes(answer[IFINFOMSG.size :])
     is_here = _IFLA_LINK in by_type and _IFLA_LINK_NETNSID not in by_type
     other = int.from_bytes(by_type[_IFLA_LINK], sys.byteorder) if is_here else None
-    return IFINFOMSG.unpack_from(answer)[3], other
+    is_enabled = bool(IFINFOMSG.unpack_from(answer)[3] & IFF_UP)
+    return LinkState(is_enabled, by_type[_IFLA_OPERSTATE][:1] == _IF_OPER_UP, other)
 
 
 def ends_dump(answer: bytes) -> bool:

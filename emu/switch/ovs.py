@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from socket import if_nametoindex
 
-from gradwire.emu.network.rtnetlink import IFF_UP, Request, carry_out, link_down, link_flags, link_up
+from gradwire.emu.network.rtnetlink import Request, carry_out, link_down, link_state, link_up
 from gradwire.planning.fabrics.fabric import Fabric, interface
 
 SCHEMA_FILE = Path("/usr/share/openvswitch/vswitch.ovsschema")
@@ -124,7 +124,7 @@ class Bridges:
 
 
 def _is_enabled(name: str) -> bool:
-    return bool(link_flags(if_nametoindex(name))[0] & IFF_UP)
+    return link_state(if_nametoindex(name)).is_enabled
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
+from gradwire.emu.network.carriers import await_carriers
 from gradwire.emu.switch.plane.bpf import BpfObject
 from gradwire.emu.switch.plane.maps import PROGRAM, Maps, PortState
 from gradwire.emu.switch.table.operations import RemovePool, RemoveRule, SetPool, SetRule
@@ -20,6 +21,7 @@ from gradwire.planning.openflow.entries import FROM_PARENT, Aggregate
 from gradwire.planning.openflow.match import Match
 from gradwire.planning.openflow.pool import Sent
 from gradwire.traces.framing.aggregation import FIRST_PORT, Header, PacketKind, encode
+from tests.real.timely import PATIENCE_S
 
 STOLEN, SHOT = 4, 2  # TC_ACT_...
 MTU = 9000
@@ -77,6 +79,7 @@ class Bench:
                 subprocess.run(["ip", *arguments], check=True)
         self.loaded, self.maps = loaded, Maps(loaded)
         self.ifindex = {port: socket.if_nametoindex(f"s{port}") for port in range(1, n_ports + 1)}
+        await_carriers(self.ifindex.values())
         for port, ifindex in self.ifindex.items():
             self.maps.set_port(ifindex, PortState(0, port, 0, port, True))
         self._far = {f"h{port}": port for port in self.ifindex}
@@ -118,11 +121,11 @@ class Bench:
 
     def sent(self, n: int) -> list[Seen]:
         """The next `n` frames that arrive at far ends, in order, and any that are there beyond; fewer only
-        after a second.
+        after PATIENCE_S without one.
         """
         found: list[Seen] = []
         while len(found) <= n:
-            if len(found) < n and not select.select([self._tap], [], [], 1)[0]:
+            if len(found) < n and not select.select([self._tap], [], [], PATIENCE_S)[0]:
                 break
             try:
                 frame, (interface, _, kind, *_) = self._tap.recvfrom(1 << 16)

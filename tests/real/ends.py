@@ -15,7 +15,7 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 
 from tests.made_frames import Frame
 from tests.made_rules import PORTS, FlowChange, Output
-from tests.real.speaker import PATIENCE_S
+from tests.real.timely import PATIENCE_S
 
 MARKER_COOKIE = 0x6D61726B
 _MARKER_PRIORITY = 0xFFFF

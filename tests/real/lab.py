@@ -6,6 +6,7 @@ switch has no ARP.  Every switch port has HTB at its root, whose counters the sw
 
 import json
 import select
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -14,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from gradwire.emu.interpreter import python
+from gradwire.emu.network.carriers import await_carriers
 from gradwire.emu.project import SWITCH_OBJECT
 from gradwire.emu.switch.running import ports_file
 from gradwire.planning.fabrics.fabric import Egress, Fabric, interface
+from tests.real.timely import PATIENCE_S
 
 OPENFLOW_PORT = 6653
 
@@ -28,10 +31,10 @@ class Child:
     process: "subprocess.Popen[str]"
     log: Path
 
-    def await_line(self, word: str, timeout_s: float) -> None:
+    def await_line(self, word: str) -> None:
         stdout = self.process.stdout
         assert stdout
-        readable, _, _ = select.select([stdout], [], [], timeout_s)
+        readable, _, _ = select.select([stdout], [], [], PATIENCE_S)
         line = stdout.readline().strip() if readable else "nothing"
         assert line == word, f"wanted {word!r}, got {line!r}; {self.log.read_text()}"
 
@@ -40,9 +43,9 @@ class Child:
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
-    def end(self, timeout_s: float = 5) -> tuple[int, str]:
+    def end(self) -> tuple[int, str]:
         """Wait for it to end; its exit code and what it wrote to stderr."""
-        return self.process.wait(timeout_s), self.log.read_text()
+        return self.process.wait(PATIENCE_S), self.log.read_text()
 
 
 @contextmanager
@@ -60,7 +63,9 @@ def running(command: list[str], log: Path) -> Iterator[Child]:
 
 
 def run(*command: str, stdin: str = "") -> str:
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(
+        command, input=stdin, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
     return done.stdout
 
@@ -101,6 +106,7 @@ def cable_up(fabric: Fabric) -> None:
         ]
         run(*on(host, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1"))
         run(*on(host, "ip", "-batch", "-"), stdin="\n".join(lines) + "\n")
+    await_carriers([socket.if_nametoindex(name) for name in ports])
 
 
 def agent_command(folder: Path, *options: str) -> list[str]:
@@ -122,14 +128,14 @@ def programmed(fabric: Fabric, folder: Path, *what: str) -> Iterator[Child]:
         running(command, folder / "controller.log") as controller,
         agent_started(fabric, folder) as agent,
     ):
-        agent.await_line("attached", 10)
-        agent.await_line("connected", 10)
-        controller.await_line("ready", 10)
+        agent.await_line("attached")
+        agent.await_line("connected")
+        controller.await_line("ready")
         yield controller
 
 
 def statistics(controller: Child, path: Path) -> dict[str, list[dict[str, Any]]]:
     controller.tell(f"stats {path}")
-    controller.await_line("stats", 10)
+    controller.await_line("stats")
     value: dict[str, list[dict[str, Any]]] = json.loads(path.read_text())
     return value

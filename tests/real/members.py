@@ -71,7 +71,7 @@ def summing(plan: Plan) -> Iterator["Members"]:
         members = Members(plan, folder, controller)
         stack.callback(members.close)
         members.start_agent()
-        controller.await_line("ready", 10)
+        controller.await_line("ready")
         yield members
 
 
@@ -98,7 +98,7 @@ class Members:
             lab.running(lab.agent_command(self.folder), self.folder / "agent.log")
         )
         for word in ("attached", "connected"):
-            agent.await_line(word, 10)
+            agent.await_line(word)
 
     def replace_agent(self) -> None:
         """Kill the agent, take away what it has left, start another: the controller tells it all again."""

@@ -14,12 +14,14 @@ from pathlib import Path
 
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
+from gradwire.emu.network.carriers import await_carriers
 from gradwire.emu.switch.ovs import running_ovs
 from gradwire.planning.fabrics.fabric import Fabric, Link, interface
 from tests.made_rules import PORTS, encoded
 from tests.real import lab
 from tests.real.ends import MARKER_RULES, Ends
-from tests.real.speaker import PATIENCE_S, Speaker
+from tests.real.speaker import Speaker
+from tests.real.timely import PATIENCE_S
 
 PEER_OPENFLOW_PORT = lab.OPENFLOW_PORT + 1
 MARKER_XID = 90
@@ -52,9 +54,9 @@ def our_switch(folder: Path, *options: str) -> Iterator[Side]:
         closing(Speaker(lab.OPENFLOW_PORT)) as speaker,
         lab.agent_started(star("ours"), folder, *options) as agent,
     ):
-        agent.await_line("attached", PATIENCE_S)
+        agent.await_line("attached")
         speaker.accept()
-        agent.await_line("connected", PATIENCE_S)
+        agent.await_line("connected")
         yield Side("ours", speaker, Ends("ours"), agent.process.pid, lambda: None)
 
 
@@ -113,5 +115,6 @@ def cable_up(switch: str) -> None:
         shapes += [f"qdisc add dev {near} root handle 1: htb default 1"]
         shapes += [f"class add dev {near} parent 1: classid 1:1 htb rate {RATE_BPS}bit burst 1m"]
     lab.run("ip", "-batch", "-", stdin="\n".join(lines) + "\n")
+    await_carriers([socket.if_nametoindex(interface(switch, port)) for port in PORTS])
     if switch == "ours":
         lab.run("tc", "-batch", "-", stdin="\n".join(shapes) + "\n")

@@ -10,8 +10,8 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from tests.made_rules import DATAPATH, serialized
+from tests.real.timely import PATIENCE_S
 
-PATIENCE_S = 20.0  # for what takes no work, on a machine that may be busy with other things
 _ANSWER_S = 30.0  # for what may wait behind much work
 _RECEIVE_NBYTES = 1 << 18
 _HEADER = struct.Struct("!BBHI")
@@ -22,7 +22,7 @@ class Speaker:
 
     def __init__(self, port: int) -> None:
         self._server = socket.create_server(("127.0.0.1", port))
-        self._server.settimeout(10)
+        self._server.settimeout(PATIENCE_S)
         self._pending = bytearray()
         self.unasked: list[Any] = []
 

@@ -28,13 +28,13 @@ def endless_patience() -> dict[str, Any]:
     with scratch() as folder:
         lab.cable_up(FABRIC)
         with lab.agent_started(FABRIC, folder, "--patience", "0") as agent:
-            agent.await_line("attached", 10)
+            agent.await_line("attached")
             with suppress(TimeoutExpired):
                 agent.process.wait(1)
             found["alone"] = agent.process.poll()
             controller = PlainController()
             controller.accept()
-            agent.await_line("connected", 10)
+            agent.await_line("connected")
             controller.ask(*ROUTES)
             found["with a controller"] = pings(FABRIC)
             controller.cut()
@@ -60,9 +60,9 @@ def short_patience() -> list[Any]:
         lab.cable_up(FABRIC)
         controller = PlainController()
         with lab.agent_started(FABRIC, folder, "--patience", "0.5") as agent:
-            agent.await_line("attached", 10)
+            agent.await_line("attached")
             controller.accept()
-            agent.await_line("connected", 10)
+            agent.await_line("connected")
             controller.ask(*ROUTES)
             controller.close()
             code, said = agent.end()
@@ -95,9 +95,9 @@ def waited() -> dict[str, Any]:
             shown = lab.run("tc", "qdisc", "show", "dev", interface("switch0", 1))
             found["before"] = [agent.process.poll(), "clsact" in shown]
             agent.tell("begin")
-            agent.await_line("attached", 10)
+            agent.await_line("attached")
             controller.accept()
-            agent.await_line("connected", 10)
+            agent.await_line("connected")
     return found
 
 

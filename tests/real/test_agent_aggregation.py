@@ -20,6 +20,7 @@ from tests.real import lab
 from tests.real.inside import inside
 from tests.real.speaker import Speaker
 from tests.real.test_switch import scratch
+from tests.real.timely import PATIENCE_S
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
@@ -97,7 +98,7 @@ def sums(patience_s: float, n_chunks: int) -> list[Any]:
     for process in hosts:
         assert process.stdin
         process.stdin.write("go\n")
-    return [json.loads(process.communicate(timeout=30)[0]) for process in hosts]
+    return [json.loads(process.communicate(timeout=2 * PATIENCE_S)[0]) for process in hosts]
 
 
 def added_up(ratio: float, patience_s: float) -> dict[str, Any]:
@@ -111,7 +112,7 @@ def added_up(ratio: float, patience_s: float) -> dict[str, Any]:
         (folder / "ports.json").write_text(json.dumps(ports_file(FABRIC, lossy, loss_seed=1)))
         speaker = Speaker(lab.OPENFLOW_PORT)
         with lab.running(lab.agent_command(folder, "--slots", "4"), folder / "agent.log") as agent:
-            agent.await_line("attached", 10)
+            agent.await_line("attached")
             speaker.accept()
             found["refused"] = [statistics(speaker), statistics(speaker, JOB + 1)]
             found["sums"] = sums(patience_s, N_CHUNKS)
@@ -141,7 +142,7 @@ def expected() -> list[Any]:
 
 
 def test_a_switch_adds_up_what_its_controller_tells_it_to() -> None:
-    found = inside(added_up, 0, 1.0)
+    found = inside(added_up, 0, PATIENCE_S)
     no_room = [ofp.OFPET_FLOW_MOD_FAILED, ofp.OFPFMFC_TABLE_FULL]
     assert found["refused"] == [[], [no_room] * 3]
     assert found["sums"] == expected()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 
 from gradwire.emu.project import SWITCH_OBJECT
 from gradwire.emu.switch.plane.bpf import BpfObject
@@ -58,6 +58,7 @@ def model_and_program(n_examples: int) -> list[Any]:
             deadline=None,
             database=None,
             derandomize=True,
+            phases=[Phase.generate],  # a packet that does not come is waited for each time
             suppress_health_check=list(HealthCheck),
         )
         @given(RULES, STEPS)

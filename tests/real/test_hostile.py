@@ -202,7 +202,7 @@ def two_controllers() -> dict[str, Any]:
         closing(Speaker(second_port)) as two,
         lab.agent_started(star("ours"), Path(folder), "--controller", f"127.0.0.1:{second_port}") as agent,
     ):
-        agent.await_line("attached", 10)
+        agent.await_line("attached")
         for speaker in (one, two):
             speaker.accept()
         switch = Side("ours", one, Ends("ours"), agent.process.pid, lambda: None)

@@ -4,6 +4,7 @@ import contextlib
 import json
 import socket
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from gradwire.emu.network import offload
+from gradwire.emu.network import carriers, offload
 from gradwire.emu.network.namespaces import enter
 from gradwire.emu.network.namespaces import inside as inside_namespace
 from gradwire.emu.network.net import NetworkFailed, emulated, host_sysctls
@@ -24,7 +25,9 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.transport import fabric_transport
 from gradwire.traces.framing.aggregation import FIRST_PORT
 from tests.made_tree_plans import star_tree
+from tests.real import lab
 from tests.real.inside import inside
+from tests.real.timely import PATIENCE_S
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
@@ -226,6 +229,41 @@ def test_the_request_that_the_kernel_refuses_is_named() -> None:
     assert "request 2 of 4 failed: File exists" in inside(refused_request)
 
 
+def sent_at_once() -> str:
+    """What comes of a frame that an end sends as soon as its carrier is there; the other end is late."""
+    lab.run("ip", "link", "add", "early", "type", "veth", "peer", "name", "late")
+    lab.run("ip", "link", "set", "early", "up")
+    sender, receiver = (socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) for _ in range(2))
+    sender.bind(("early", 0))
+    receiver.settimeout(PATIENCE_S)
+    set_up = threading.Timer(0.2, lab.run, ["ip", "link", "set", "late", "up"])
+    set_up.start()
+    carriers.await_carriers([socket.if_nametoindex("early")])
+    receiver.bind(("late", 0x88B5))
+    sender.send(bytes(12) + bytes.fromhex("88b5") + bytes(46))
+    set_up.join()
+    return receiver.recv(100)[12:14].hex()
+
+
+def test_an_end_that_has_its_carrier_can_send_at_once() -> None:
+    assert inside(sent_at_once) == "88b5"
+
+
+def other_end_down() -> str:
+    carriers._CARRIER_S = 0.1
+    lab.run("ip", "link", "add", "early", "type", "veth", "peer", "name", "never")
+    lab.run("ip", "link", "set", "early", "up")
+    try:
+        carriers.await_carriers([socket.if_nametoindex("early")])
+    except OSError as error:
+        return str(error)
+    return "it has a carrier"
+
+
+def test_an_end_without_a_carrier_is_not_waited_for_for_ever() -> None:
+    assert inside(other_end_down) == "a cable still has no carrier 0.1 s after it was set up"
+
+
 def heard_by_a_tree() -> dict[str, Any]:
     """What the socket of h0's tree takes of frames that come to h0, and what leaves h0 when it sends."""
     tree = star_tree((0, 1))
@@ -233,7 +271,7 @@ def heard_by_a_tree() -> dict[str, Any]:
     with made as net:
         at_switch = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800))
         at_switch.bind(("switch0-eth1", 0))
-        at_switch.settimeout(1)
+        at_switch.settimeout(PATIENCE_S)
         with inside_namespace(net.get("h0").pid):
             sock = tree_socket(tree)
             offload.switch_off("h0-eth0", offload.UDP_SEGMENTATION)
@@ -254,7 +292,7 @@ def heard_by_a_tree() -> dict[str, Any]:
             frame = Ether(dst="ff:ff:ff:ff:ff:ff" if destination == everybody else "02:00:0a:00:00:01")
             frame /= IP(src=source, dst=destination) / UDP(sport=sport, dport=port, chksum=checksum)
             at_switch.send(bytes(frame / bytes([number])))
-        sock.settimeout(1)
+        sock.settimeout(PATIENCE_S)
         heard = [sock.recv(100)[0] for _ in range(2)]
         sock.settimeout(0.2)
         with contextlib.suppress(TimeoutError):

@@ -25,6 +25,7 @@ from tests.made_plans import messages, schedule_plan
 from tests.openflow_talk import dst, flow_mod, to_port
 from tests.real import lab
 from tests.real.inside import inside
+from tests.real.timely import PATIENCE_S
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
@@ -159,7 +160,7 @@ def used_paths(kind: str) -> list[Any]:
             else:
                 switches = lab.agent_started(fabric, folder)
             with switches:
-                controller.await_line("ready", 20)
+                controller.await_line("ready")
                 for flow in data_flows(plan):
                     assert transfer(plan, flow, 20_000) == 20_000
                 return used(plan, controller, folder)
@@ -169,7 +170,7 @@ def used(plan: Plan, controller: lab.Child, folder: Path) -> list[Any]:
     """Both directions of each transfer: Open vSwitch needs up to a second to count them all."""
     n_rules = sum(len(flow.path) - 1 for flow in plan.flows)
     n_ports = len({end for flow in data_flows(plan) for end in flow.path[1:]})
-    deadline = time.monotonic() + 8
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         stats = lab.statistics(controller, folder / "stats.json")
         rules = sorted(
@@ -201,11 +202,11 @@ class PlainController:
 
     def __init__(self) -> None:
         self._server = socket.create_server(("127.0.0.1", lab.OPENFLOW_PORT))
-        self._server.settimeout(10)
+        self._server.settimeout(PATIENCE_S)
 
     def accept(self) -> None:
         self._link, _ = self._server.accept()
-        self._link.settimeout(10)
+        self._link.settimeout(PATIENCE_S)
         self._link.sendall(bytes(of3.OFPTHello()) + bytes(of3.OFPTFeaturesRequest()))
         assert [kind for kind, _ in (self._receive(), self._receive())] == [0, 6]
 
@@ -244,9 +245,10 @@ class PlainController:
         return octets
 
 
-def pings(fabric: Fabric) -> bool:
-    command = lab.on("h0", "ping", "-c", "1", "-W", "1", fabric.ip("h1"))
-    return subprocess.run(command, stdout=subprocess.DEVNULL, timeout=10, check=False).returncode == 0
+def pings(fabric: Fabric, wait_s: int = int(PATIENCE_S)) -> bool:
+    """Whether h1 answers h0 within `wait_s`: a short time where it must not."""
+    command = lab.on("h0", "ping", "-c", "1", "-W", str(wait_s), fabric.ip("h1"))
+    return subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode == 0
 
 
 def life_of_a_rule() -> dict[str, Any]:
@@ -257,16 +259,16 @@ def life_of_a_rule() -> dict[str, Any]:
         lab.cable_up(fabric)
         controller = PlainController()
         with lab.agent_started(fabric, folder) as agent:
-            agent.await_line("attached", 10)
+            agent.await_line("attached")
             controller.accept()
-            agent.await_line("connected", 10)
-            found["no rule"] = pings(fabric)
+            agent.await_line("connected")
+            found["no rule"] = pings(fabric, wait_s=1)
             controller.ask(
                 flow_mod(there, [to_port(2)], priority=10), flow_mod(back, [to_port(1)], priority=10)
             )
             found["two rules"] = pings(fabric)
             controller.ask(flow_mod(there, priority=20))
-            found["a higher rule that drops"] = pings(fabric)
+            found["a higher rule that drops"] = pings(fabric, wait_s=1)
             controller.ask(flow_mod(there, cmd="OFPFC_DELETE_STRICT", priority=20))
             found["the higher one deleted"] = pings(fabric)
             found["refused"] = controller.ask(of3.OFPTMeterMod(), bytes.fromhex("04c8000800000001"))
@@ -275,7 +277,7 @@ def life_of_a_rule() -> dict[str, Any]:
             controller.accept()
             found["the controller came back"] = pings(fabric)
             controller.ask(flow_mod(cmd="OFPFC_DELETE", table_id="ALL"))
-            found["all deleted"] = pings(fabric)
+            found["all deleted"] = pings(fabric, wait_s=1)
             agent.process.send_signal(signal.SIGTERM)
             found["ended"] = agent.end()
             found["pinned"] = Path("/sys/fs/bpf/gradwire_switch").exists()
@@ -336,13 +338,13 @@ def hostile_controller() -> list[Any]:
             ):
                 link, _ = server.accept()
                 with link, suppress(ConnectionError):
-                    link.settimeout(10)
+                    link.settimeout(PATIENCE_S)
                     link.sendall(octets)
                     while link.recv(65536):
                         pass
             link, _ = server.accept()
             with link:
-                link.settimeout(10)
+                link.settimeout(PATIENCE_S)
                 link.sendall(bytes(of3.OFPTHello()) + bytes(of3.OFPTEchoRequest(xid=9)))
                 answer = b""
                 while len(answer) < 24:
@@ -402,8 +404,8 @@ def pinged_everywhere(spec: str) -> list[Any]:
     with scratch() as folder, lab.programmed(fabric, folder, "--fabric", spec) as controller:
         for src in fabric.hosts:
             for to in fabric.hosts:
-                command = lab.on(src, "ping", "-c", "1", "-W", "2", fabric.ip(to))
-                if subprocess.run(command, stdout=subprocess.DEVNULL, timeout=10, check=False).returncode:
+                command = lab.on(src, "ping", "-c", "1", "-W", "10", fabric.ip(to))
+                if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
                     failed.append([src, to])
         stats = lab.statistics(controller, folder / "stats.json")
         return [failed, sum(row["rx_dropped"] for row in stats["ports"])]

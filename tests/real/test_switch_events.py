@@ -183,7 +183,7 @@ def failing_cable(which_end: str) -> dict[str, Any]:
                     heard_ns, status = controller.wait(PORT_STATUS)
                 found["delays_ms"].append((heard_ns - start_ns) // 10**6)
                 found["states"].append([status.desc.port_no, status.reason, status.desc.state])
-                pings(FABRIC)
+                pings(FABRIC, wait_s=1)
                 controller._link.sendall(bytes(of3.OFPMPRequestGroup(group_id=5)))
                 _, reply = controller.wait(19)
                 found["buckets"].append([bucket.packet_count for bucket in reply.body[0].bucket_stats])

@@ -32,6 +32,7 @@ from tests.made_rules import (
 from tests.real import lab
 from tests.real.inside import inside
 from tests.real.sides import Side, our_switch
+from tests.real.timely import PATIENCE_S
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
@@ -202,7 +203,7 @@ def long_frames() -> list[list[int]]:
             frame = head + bytes(n % 251 for n in range(nbytes - len(head)))
             switch.ends.send([Frame(1, frame, "")])
             switch.ends.received(PORTS)
-            deadline_s = time.monotonic() + 5
+            deadline_s = time.monotonic() + PATIENCE_S
             while not switch.speaker.unasked and time.monotonic() < deadline_s:
                 switch.speaker.barrier()
             message = switch.speaker.unasked.pop()
@@ -217,12 +218,12 @@ def test_a_frame_to_a_controller_is_whole_however_long() -> None:
 
 
 def slow_port() -> dict[str, Any]:
-    """A thousand packets for a port of 1 Mb/s, 12 s of its time, then one for another port and an echo."""
+    """A thousand packets for a port of 100 kb/s, two minutes of its time, then one for another port."""
     frame = bytes(Ether(src=A, dst=B) / IP(proto=253) / bytes(1480))
     with tempfile.TemporaryDirectory(dir="/run") as folder, our_switch(Path(folder)) as switch:
         near = interface("ours", 2)
         lab.run(
-            "tc", "class", "change", "dev", near, "classid", "1:1", "htb", "rate", "1mbit", "burst", "15k"
+            "tc", "class", "change", "dev", near, "classid", "1:1", "htb", "rate", "100kbit", "burst", "15k"
         )
         for _ in range(1000):
             packet_out(switch, Output(2), frame)
@@ -231,14 +232,14 @@ def slow_port() -> dict[str, Any]:
         switch.speaker.barrier()
         passed_s = time.monotonic() - start_s
         came = 0
-        while time.monotonic() < start_s + 5 and not came:
+        while time.monotonic() < start_s + PATIENCE_S and not came:
             came = sum(1 for port, octets in switch.ends._drained() if port == 3 and octets == frame)
         return {"passed_s": passed_s, "other port": came}
 
 
 def test_packets_out_of_a_slow_port_hold_up_neither_the_switch_nor_another_port() -> None:
     found = inside(slow_port)
-    assert found["passed_s"] < 3
+    assert found["passed_s"] < PATIENCE_S
     assert found["other port"] == 1
 
 
@@ -258,7 +259,7 @@ def overrun() -> dict[str, Any]:
         os.kill(switch.pid, signal.SIGCONT)
         (port,) = switch.speaker.ask(parser.OFPPortStatsRequest(DATAPATH, 0, 1))
         messages = switch.speaker.unasked
-        deadline_s = time.monotonic() + 5
+        deadline_s = time.monotonic() + PATIENCE_S
         while len(messages) + port.rx_over_err < N_TOLD and time.monotonic() < deadline_s:
             switch.speaker.barrier()
         numbers = [len(messages), port.rx_over_err, port.rx_errors, port.rx_dropped]

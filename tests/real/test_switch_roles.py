@@ -42,7 +42,7 @@ def two_controllers() -> Iterator[tuple[Side, Speaker]]:
         closing(Speaker(SECOND_PORT)) as two,
         lab.agent_started(star("ours"), Path(folder), "--controller", second) as agent,
     ):
-        agent.await_line("attached", 10)
+        agent.await_line("attached")
         one.accept()
         two.accept()
         yield Side("ours", one, Ends("ours"), agent.process.pid, lambda: None), two

@@ -6,6 +6,7 @@ from typing import TypeVar
 Seen = TypeVar("Seen")
 
 N_TRIES = 3
+PATIENCE_S = 20.0  # for what takes no work, on a machine that may be busy with other things
 
 
 def in_time(see: Callable[[], Seen], is_in_time: Callable[[Seen], bool]) -> Seen:

@@ -17,7 +17,8 @@ from tests.real import lab
 from tests.real.ends import MARKER_COOKIE, MARKER_RULES
 from tests.real.group_counts import GroupRow, Uncounted
 from tests.real.sides import Side, open_vswitch, our_switch
-from tests.real.speaker import PATIENCE_S, Speaker
+from tests.real.speaker import Speaker
+from tests.real.timely import PATIENCE_S
 
 Refusals = dict[int, tuple[int, int]]  # number of the request: type and code of the error
 _FIRST_XID = 100
