@@ -22,7 +22,7 @@ from tests.real.forged import BIG, ELEMENTS, SLOTS, N, data, header, two_level_p
 from tests.real.inside import inside
 from tests.real.members import summing
 from tests.real.test_faults import descendants, is_repeating, processes, wait_until
-from tests.real.timely import in_time
+from tests.real.timely import PATIENCE_S, in_time
 
 pytestmark = pytest.mark.real
 
@@ -124,7 +124,7 @@ def super_packets() -> dict[str, int]:
             link.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, nbytes)
             for _ in range(10):
                 link.send(payload)
-        time.sleep(0.2)
+        wait_until(lambda: members.counted()["leaf0"]["contributions"] >= 20, PATIENCE_S)
         counts = members.counted()["leaf0"]
         return {event: n for event, n in counts.items() if n}
 
@@ -179,5 +179,5 @@ def ended_by(number: signal.Signals, runs: Path) -> tuple[str, float]:
     finally:
         process.kill()
         process.communicate()
-    wait_until(lambda: not set(below) & set(processes()), 5)
+    wait_until(lambda: not set(below) & set(processes()), PATIENCE_S)
     return said, seconds

@@ -18,6 +18,7 @@ from gradwire.emu.project import PROJECT
 from gradwire.traces.packets.capture import read_capture
 from gradwire.traces.packets.packets import TCP
 from gradwire.traces.workload import Collective, load
+from tests.real.timely import PATIENCE_S
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
@@ -217,7 +218,7 @@ def test_sigkill_leaves_no_process_behind(tmp_path: Path) -> None:
     with endless(folder) as process:
         process.kill()
         process.wait()
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + PATIENCE_S
         while processes_about(folder):
             assert time.monotonic() < deadline, processes_about(folder)
             time.sleep(0.05)
