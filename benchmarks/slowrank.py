@@ -105,7 +105,7 @@ def replayed(job: Job, slow: Sequence[str] | None, spec: str, bench: Laboratory,
     assert row.folder
     repeats = load_repeats(Path(row.folder), plan)
     messages = replayed_messages(Path(row.folder), plan, len(repeats))
-    kept = [some for some, repeat in zip(messages, repeats, strict=True) if not repeat.disturbed] or messages
+    kept = [some for some, repeat in zip(messages, repeats, strict=True) if repeat.counts] or messages
     times_s = [
         time_s
         for some in kept

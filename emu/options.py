@@ -13,17 +13,21 @@ MAX_REPEATS = 1000
 class RunOptions:
     """`repeats` of the whole schedule on one network; `switch` is a kind of SWITCHES.
 
-    Without `reroute` nothing but the switches' own fast failover answers a failure of a cable.
+    Without `reroute` nothing but the switches' own fast failover answers a failure of a cable.  `warmups`
+    more repeats come first, and count for nothing.
     """
 
     repeats: int = 3
     switch: str = "gradwire"
     captures: bool = False
     reroute: bool = True
+    warmups: int = 0
 
     def __post_init__(self) -> None:
         if not 1 <= self.repeats <= MAX_REPEATS:
             raise ValueError(f"a run needs 1 to {MAX_REPEATS} repeats, got {self.repeats}")
+        if not 0 <= self.warmups <= MAX_REPEATS:
+            raise ValueError(f"a run may have 0 to {MAX_REPEATS} warm-ups, got {self.warmups}")
         one_of("switch", self.switch, SWITCHES)
 
     def to_json(self) -> dict[str, Any]:

@@ -90,6 +90,12 @@ class Repeat:
     run_delay_s: tuple[float, ...] = ()
     cpu_s: tuple[float, ...] = ()
     stopped_s: tuple[float, ...] = ()
+    is_warmup: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is one of those that were asked for, and can be believed."""
+        return not (self.is_warmup or self.disturbed)
 
     @property
     def dropped(self) -> int:
@@ -235,15 +241,18 @@ class RunRecords:
         return self
 
     @property
-    def n_undisturbed(self) -> int:
-        return sum(not repeat.disturbed for repeat in self._repeats)
+    def n_counted(self) -> int:
+        return sum(repeat.counts for repeat in self._repeats)
 
-    def repeat(self, number: int, outcomes: list[Outcome], counted: RepeatCounts) -> None:
+    def repeat(
+        self, number: int, outcomes: list[Outcome], counted: RepeatCounts, *, is_warmup: bool = False
+    ) -> None:
         found = periods(self._plan.schedule, begun_and_ended(self._plan.schedule, outcomes))
         made = replace(
             summary(outcomes, counted),
             iteration_s=tuple(one.time_s for one in found),
             exposed_s=tuple(one.exposed_s for one in found),
+            is_warmup=is_warmup,
         )
         self._repeats.append(made)
         self._links += _link_rows(number, counted.samples)

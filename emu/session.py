@@ -56,11 +56,13 @@ def main(folder: Path, channel: Channel | None = None) -> None:
             looks = Looks(plan.fabric, pids, folder / records.CONTROL_FILE, board)
             stack.enter_context(watched(channel, looks))
         with records.RunRecords(folder, plan) as record:
-            for repeat in range(options.repeats + records.MAX_LEFT_OUT):
-                if record.n_undisturbed == options.repeats:
+            for repeat in range(options.warmups + options.repeats + records.MAX_LEFT_OUT):
+                if record.n_counted == options.repeats:
                     break
-                say("repeat", repeat=record.n_undisturbed)
-                record.repeat(repeat, *_measured(plan, agents, cables, repeat, queues, stalls))
+                is_warmup = repeat < options.warmups
+                say("warm-up" if is_warmup else "repeat", repeat=repeat if is_warmup else record.n_counted)
+                measured = _measured(plan, agents, cables, repeat, queues, stalls)
+                record.repeat(repeat, *measured, is_warmup=is_warmup)
                 controller.tell("settle")  # back to the plan's own rules, and every port up
                 controller.await_line("settled", CONTROLLER_S, watch)
         controller.tell(f"stats {folder / 'switches.json'}")

@@ -34,7 +34,7 @@ def fitted(plan: Plan, work: Path) -> Calibration:
     """
     repeats = records.load_repeats(work, plan)
     arrivals = records.load_arrivals(work, plan, len(repeats))
-    good = [each for each, repeat in zip(arrivals, repeats, strict=True) if not repeat.disturbed] or arrivals
+    good = [each for each, repeat in zip(arrivals, repeats, strict=True) if repeat.counts] or arrivals
     fits = [calibration.fit(plan, *each) for each in good]
     best = max(fits, key=lambda fit: fit.eta)
     samples = [calibration.crowd_times_s(plan, arrived_ns) for arrived_ns, _ in good]

@@ -133,7 +133,8 @@ class Laboratory:
 
     def _progress(self, name: str, options: RunOptions) -> Progress:
         def progress(phase: str, more: dict[str, Any]) -> None:
-            where = f" {more['repeat'] + 1}/{options.repeats}" if "repeat" in more else ""
+            of = options.warmups if phase == "warm-up" else options.repeats
+            where = f" {more['repeat'] + 1}/{of}" if "repeat" in more else ""
             self._tell(f"{name}: {phase}{where}")
 
         return progress
@@ -206,7 +207,7 @@ def _fidelity(
     from gradwire.results.replayedmessages import likeness, replayed_messages  # takes a while to import
 
     messages = replayed_messages(work, plan, len(repeats))
-    used = [sent for sent, repeat in zip(messages, repeats, strict=True) if not repeat.disturbed]
+    used = [sent for sent, repeat in zip(messages, repeats, strict=True) if repeat.counts]
     return likeness(plan, original.messages, used or messages)
 
 

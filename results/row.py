@@ -281,7 +281,7 @@ def row(
         model=verdict.model,
         warnings=verdict.warnings,
         repeats=len(good),
-        left_out=len(repeats) - len(good),
+        left_out=sum(not repeat.is_warmup for repeat in repeats) - len(good),
         folder=str(folder),
         failures=tuple(
             FailedCable(

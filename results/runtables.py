@@ -81,7 +81,7 @@ class Run:
         many = [each.name for each in fields(Repeat) if "tuple" in str(each.type) or "dict" in str(each.type)]
         repeats = frame(Repeat, self._repeats, many)
         repeats.insert(0, "repeat", range(len(repeats)))
-        return repeats.assign(counts=[not repeat.disturbed for repeat in self._repeats])
+        return repeats.assign(counts=[repeat.counts for repeat in self._repeats])
 
     @cached_property
     def iterations(self) -> pd.DataFrame:
@@ -92,7 +92,7 @@ class Run:
                 Iteration(number, *times_s)
                 for number, repeat in enumerate(self._repeats)
                 for times_s in zip(repeat.iteration_s, repeat.exposed_s, strict=True)
-                if not repeat.disturbed
+                if repeat.counts
             ],
         )
 

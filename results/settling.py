@@ -22,7 +22,7 @@ def settled(folder: Path, plan: Plan, repeats: Sequence[Repeat]) -> Spread | Non
     of_rank_0 = takewhile(lambda event: event.rank == 0, load_events(folder, plan))
     starts_ns = {event.repeat: event.due_ns for event in of_rank_0 if event.event == "start"}
     moved_ns = [line.time_ns for line in control_lines(folder / CONTROL_FILE) if line.event == "rebalanced"]
-    good = [number for number, repeat in enumerate(repeats) if not repeat.disturbed]
+    good = [number for number, repeat in enumerate(repeats) if repeat.counts]
     counted = [number for number in good or range(len(repeats)) if number in starts_ns]
     if not counted:
         return None

@@ -88,8 +88,9 @@ def _outside(
 
 
 def counted(repeats: Sequence[Repeat]) -> list[Repeat]:
-    """The repeats that make the result: those that the machine did not disturb, or else all of them."""
-    return [repeat for repeat in repeats if not repeat.disturbed] or list(repeats)
+    """The repeats that make the result: those that the machine did not disturb, or else all but warm-ups."""
+    asked_for = [repeat for repeat in repeats if not repeat.is_warmup]
+    return [repeat for repeat in asked_for if repeat.counts] or asked_for
 
 
 def judge(
@@ -114,6 +115,7 @@ def judge(
     wrong = sum(repeat.wrong for repeat in repeats)
     if wrong:
         reasons.append(f"{wrong} wrong elements")
+    repeats = [repeat for repeat in repeats if not repeat.is_warmup]
     disturbed = [repeat for repeat in repeats if repeat.disturbed]
     why = of_each_kind(reason for repeat in disturbed for reason in repeat.disturbed)
     if len(repeats) - len(disturbed) < wanted:

@@ -1,7 +1,9 @@
 """What `bench` measures: a collective and its sizes.  Each field of BenchChoices is an option."""
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +14,7 @@ from gradwire.planning.jobplaces import n_workers_on
 from gradwire.tools.blocksizes import read_block_sizes
 from gradwire.tools.choices import NetworkChoices
 from gradwire.traces.making.collectives import made_collective, made_uneven_alltoall
+from gradwire.traces.schedules.dtypes import DTYPES, FLOAT32, DType, element_nbytes, nccl_name, parse_dtype
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import BY_COLLECTIVE
 from gradwire.traces.units import one_of, parse_nbytes
@@ -19,7 +22,15 @@ from gradwire.traces.workload import Workload
 
 COLLECTIVES = tuple(BY_COLLECTIVE)
 MAX_BENCH_NBYTES = 1 << 32
-SIZES = ("begin", "end", "factor")  # the fields that a table of sizes takes the place of
+MAX_SIZES = 1000
+FACTOR = 2
+FLOAT32_NBYTES = element_nbytes(FLOAT32)
+SIZES = ("begin", "end", "factor", "step")  # the fields that a table of sizes takes the place of
+DATATYPES = {nccl_name(dtype): dtype for dtype in DTYPES}
+# Of nccl-tests, beside the names of ours with a _ and with _perf.
+NOT_HERE = ("gather", "scatter", "sendrecv", "hypercube", "alltoallv")
+_BINARY = re.compile(r"\s*(\d{1,12}(?:\.\d{1,9})?)\s*([kKmMgG])\s*")
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +42,38 @@ class BenchChoices:
         typer.Option(
             "-b",
             "--begin",
+            "--minbytes",
             metavar="SIZE",
             help="Smallest size: bytes of each rank's buffer; of an allgather those that each ends with.",
         ),
     ] = "1MiB"
     end: Annotated[
-        str | None, typer.Option("-e", "--end", metavar="SIZE", help="Largest size. Default: the smallest.")
+        str | None,
+        typer.Option(
+            "-e", "--end", "--maxbytes", metavar="SIZE", help="Largest size. Default: the smallest."
+        ),
     ] = None
     factor: Annotated[
-        int, typer.Option("-f", "--factor", min=2, help="Factor from one size to the next.")
-    ] = 2
+        int | None,
+        typer.Option(
+            "-f",
+            "--factor",
+            "--stepfactor",
+            min=2,
+            help=f"Factor from one size to the next. Default: {FACTOR}.",
+            show_default=False,
+        ),
+    ] = None
+    step: Annotated[
+        str | None,
+        typer.Option(
+            "-i",
+            "--step",
+            "--stepbytes",
+            metavar="SIZE",
+            help="Bytes from one size to the next, in place of -f.",
+        ),
+    ] = None
     sizes: Annotated[
         Path | None,
         typer.Option(
@@ -60,6 +93,35 @@ class BenchChoices:
     jobs: Annotated[
         int, typer.Option(min=1, help="Number of equal jobs to run at the same time, each on its own hosts.")
     ] = 1
+    datatype: Annotated[
+        str | None,
+        typer.Option(
+            "-d",
+            "--datatype",
+            metavar="TYPE",
+            help=f"Type of the numbers by NCCL's name: {', '.join(DATATYPES)}. Sizes are bytes of that type; "
+            "with --wire they are those of float32, of which fewer are sent.",
+        ),
+    ] = None
+    op: Annotated[
+        str, typer.Option("-o", "--op", metavar="OP", help="How numbers are reduced; there is only sum.")
+    ] = "sum"
+    check: Annotated[
+        int,
+        typer.Option(
+            "-c",
+            "--check",
+            metavar="N",
+            help="All results of each run are checked, after its time is taken: 1.",
+        ),
+    ] = 1
+
+    @property
+    def steps(self) -> dict[str, int]:
+        """How sizes follow each other, as nccl-tests' JSON says it."""
+        if self.sizes is not None:
+            return {}
+        return {"step_bytes": parse_size(self.step)} if self.step else {"step_factor": self.factor or FACTOR}
 
     def title(self, kind: CollectiveKind) -> str:
         return f"{kind}, {self.sizes.name if self.sizes else f'{self.begin} to {self.end or self.begin}'}"
@@ -68,17 +130,44 @@ class BenchChoices:
         self, kind: CollectiveKind, cells: Sequence[Cell], network: NetworkChoices
     ) -> list[tuple[Cell, Experiment]]:
         """Every size in every cell, the sizes varying first.  Raise ValueError, OSError."""
+        self._check_reduction()
+        dtype = self._dtype(network)
+        network = replace(network, wire=dtype)
         uneven = self._uneven(kind) if self.sizes else None
-        counts = [] if uneven else sizes_between(parse_nbytes(self.begin), self._end_nbytes, self.factor)
+        sent_nbytes = element_nbytes(dtype) if self.datatype is not None else FLOAT32_NBYTES
+        counts = [] if uneven else [nbytes * FLOAT32_NBYTES // sent_nbytes for nbytes in self._counts()]
         return [
             (cell, network.on(Experiment(workload, f"bench {kind}", beside=(workload,) * (self.jobs - 1))))
             for cell in cells
             for workload in ([uneven] if uneven else self._even(kind, cell, counts))
         ]
 
-    @property
-    def _end_nbytes(self) -> int:
-        return parse_nbytes(self.end or self.begin)
+    def _counts(self) -> list[int]:
+        if self.factor is not None and self.step is not None:
+            raise ValueError("-f and -i cannot be used together: give one of them")
+        begin, end = parse_size(self.begin), parse_size(self.end or self.begin)
+        if self.step is not None:
+            return sizes_between(begin, end, step=parse_size(self.step))
+        return sizes_between(begin, end, self.factor or FACTOR)
+
+    def _check_reduction(self) -> None:
+        """Raise ValueError for what nccl-tests has and gradwire has not."""
+        if self.op != "sum":
+            raise ValueError(
+                f"--op {self.op}: gradwire only sums; every other operation sends the same bytes"
+            )
+        if self.check != 1:
+            raise ValueError(
+                f"--check {self.check}: every run is checked once, after its time is taken; leave --check out"
+            )
+
+    def _dtype(self, network: NetworkChoices) -> DType:
+        if self.datatype is None:
+            return parse_dtype(network.wire)
+        dtype = DATATYPES[one_of("data type", self.datatype, DATATYPES)]
+        if network.wire not in (FLOAT32, dtype):
+            raise ValueError(f"--datatype {self.datatype} and --wire {network.wire} differ: give one of them")
+        return dtype
 
     def _uneven(self, kind: CollectiveKind) -> Workload:
         """The alltoall of a table."""
@@ -104,16 +193,33 @@ class BenchChoices:
 
 
 def kind_of(collective: str) -> CollectiveKind:
-    """Raise ValueError for a collective that there is not."""
-    return one_of("collective", collective, COLLECTIVES)
+    """Also by the name of nccl-tests' program, as `all_reduce_perf`.  Raise ValueError for another."""
+    name = collective.removesuffix("_perf").replace("_", "")
+    if name in NOT_HERE:
+        raise ValueError(f"{collective}: gradwire has no {name}; it has {', '.join(COLLECTIVES)}")
+    return one_of("collective", name if name in COLLECTIVES else collective, COLLECTIVES)
 
 
-def sizes_between(begin: int, end: int, factor: int) -> list[int]:
-    """`begin`, `begin * factor`, … up to `end`; whole float32 elements."""
+def parse_size(text: str) -> int:
+    """Bytes from `64K`, `16M` or `1G`, powers of two as nccl-tests has them, and from all that is a size
+    elsewhere: `64KiB`, `64kB` (64,000), `1024`.
+    """
+    match = _BINARY.fullmatch(text)
+    if match is None:
+        return parse_nbytes(text)
+    return int(Fraction(match[1]) * _UNITS[match[2].lower()])
+
+
+def sizes_between(begin: int, end: int, factor: int = 1, *, step: int = 0) -> list[int]:
+    """`begin`, then each time `factor` as much and `step` bytes more, up to `end`; in float32 elements."""
     if not 4 <= begin <= end <= MAX_BENCH_NBYTES:
-        raise ValueError(f"sizes must ascend, from 4 bytes to at most 4 GiB; got {begin} to {end}")
+        raise ValueError(f"sizes must ascend, from 4 bytes to at most 4 GiB; got {begin:,} to {end:,} bytes")
+    if factor < 2 and step < 4:
+        raise ValueError(f"--step {step}: at least 4 bytes, a float")
     counts: list[int] = []
     while begin <= end:
+        if len(counts) == MAX_SIZES:
+            raise ValueError(f"more than {MAX_SIZES:,} sizes: give a larger --step")
         counts.append(begin // 4 * 4)
-        begin *= factor
+        begin = begin * factor + step
     return counts

@@ -324,6 +324,16 @@ class RunChoices:
     """How a plan is carried out, and what is made of its results."""
 
     repeat: RepeatOption = 3
+    warmup: Annotated[
+        int,
+        typer.Option(
+            "--warmup",
+            "-w",
+            metavar="N",
+            min=0,
+            help="Number of repeats before those that count, as TCP begins slowly.",
+        ),
+    ] = 0
     reroute: Annotated[
         bool,
         typer.Option(
@@ -343,7 +353,7 @@ class RunChoices:
 
     @property
     def options(self) -> RunOptions:
-        return RunOptions(self.repeat, self.switch, self.captures, self.reroute)
+        return RunOptions(self.repeat, self.switch, self.captures, self.reroute, self.warmup)
 
 
 def takes_choices(command: Callable[..., None]) -> Callable[..., None]:

@@ -15,7 +15,8 @@ def option_of(context: typer.Context, name: str) -> str:
     """The option of the parameter `name`, as it is typed: `--per-layer` if `packed` is off."""
     parameter = next(each for each in context.command.params if each.name == name)
     is_off = parameter.secondary_opts and context.params.get(name) is False
-    return max(parameter.secondary_opts if is_off else parameter.opts, key=len)
+    names = parameter.secondary_opts if is_off else parameter.opts
+    return next((name for name in names if name.startswith("--")), names[0])
 
 
 def refuse_foreign(context: typer.Context, kind: str, belongs: Mapping[str, Collection[str]]) -> None:

@@ -13,12 +13,19 @@ if TYPE_CHECKING:  # commands that have no results of runs need not wait for it
 RUNS = "runs"  # where results go, below the current folder
 
 
-def check_page(html: Path | None) -> None:
+def check_file(option: str, file: Path | None) -> None:
     """Raise OSError before anything is run, rather than when the result is there and cannot be written."""
-    if html and not html.absolute().parent.is_dir():
-        raise FileNotFoundError(f"--html {html}: there is no folder {html.absolute().parent}; make it first")
-    if html and html.is_dir():
-        raise IsADirectoryError(f"--html {html} is a folder; name a file in it")
+    if file and not file.absolute().parent.is_dir():
+        raise FileNotFoundError(
+            f"{option} {file}: there is no folder {file.absolute().parent}; make it first"
+        )
+    if file and file.is_dir():
+        raise IsADirectoryError(f"{option} {file} is a folder; name a file in it")
+
+
+def check_page(html: Path | None) -> None:
+    """The same for a page."""
+    check_file("--html", html)
 
 
 def check_report(html: Path | None) -> None:

@@ -67,7 +67,7 @@ def compared(row: Row, plan: Plan, jobs: Sequence[Replayed], captured_on: str) -
     assert row.folder
     work = Path(row.folder)
     repeats = load_repeats(work, plan)
-    counted = [number for number, repeat in enumerate(repeats) if not repeat.disturbed] or range(len(repeats))
+    counted = [number for number, repeat in enumerate(repeats) if repeat.counts] or range(len(repeats))
     messages = replayed_messages(work, plan, len(repeats))
     logged = [logged_starts(read_logs(job.logs)) for job in jobs]
     ends = [*(job.first_rank for job in jobs[1:]), plan.n_ranks]

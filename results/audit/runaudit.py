@@ -110,7 +110,7 @@ def middle(repeats: Sequence[Repeat]) -> int:
     """The number of the undisturbed repeat with the median time, of two the faster."""
     if not repeats:
         raise ValueError("no repeat finished")
-    good = [number for number, repeat in enumerate(repeats) if not repeat.disturbed]
+    good = [number for number, repeat in enumerate(repeats) if repeat.counts]
     order = sorted(good or range(len(repeats)), key=lambda number: repeats[number].time_s)
     return order[(len(order) - 1) // 2]
 

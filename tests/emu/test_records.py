@@ -99,7 +99,17 @@ def test_a_repeat_lasts_from_the_common_start_to_the_last_end(tmp_path: Path, pl
 
 
 def test_a_repeat_with_packets_lost_in_the_kernel_does_not_count(tmp_path: Path, plan: Plan) -> None:
-    assert record(tmp_path / "run", plan, (0, 7, 0)).n_undisturbed == 2
+    assert record(tmp_path / "run", plan, (0, 7, 0)).n_counted == 2
+
+
+def test_a_warm_up_is_recorded_and_does_not_count(tmp_path: Path, plan: Plan) -> None:
+    with RunRecords(tmp_path, plan) as made:
+        for number in range(3):
+            ranks = [outcome(0, late_ns=0), outcome(1, late_ns=0)]
+            made.repeat(number, ranks, RepeatCounts(0.5, 0.0, 0, {}, Counters()), is_warmup=number == 0)
+    repeats = load_repeats(tmp_path, plan)
+    assert (made.n_counted, [each.counts for each in repeats]) == (2, [False, True, True])
+    assert [each.disturbed for each in repeats] == [()] * 3
 
 
 class Burst(Stalls):
@@ -118,7 +128,7 @@ def test_what_others_took_from_start_to_end_is_recorded_and_disturbs(tmp_path: P
         ranks = [outcome(0, late_ns=0), outcome(1, late_ns=0)]
         made.repeat(0, ranks, RepeatCounts(0.5, 0.0, 0, {}, Counters(), stalls=Burst()))
     (repeat,) = load_repeats(tmp_path, plan)
-    assert (repeat.cpu_lost_s, repeat.run_delay_s, made.n_undisturbed) == ((0.0, 0.04), (0.0, 0.0), 0)
+    assert (repeat.cpu_lost_s, repeat.run_delay_s, made.n_counted) == ((0.0, 0.04), (0.0, 0.0), 0)
     (reason,) = repeat.disturbed
     assert "processor 1 lost 8%" in str(reason)
 

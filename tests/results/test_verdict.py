@@ -42,6 +42,13 @@ def test_a_disturbed_repeat_is_left_out_when_enough_others_were_measured() -> No
     assert counted([GOOD, STALLED, GOOD]) == [GOOD, GOOD]
 
 
+def test_a_warm_up_is_no_repeat_that_was_asked_for() -> None:
+    slow = replace(GOOD, time_s=9.0, is_warmup=True)
+    verdict = judge([slow, GOOD, GOOD], 2, CALIBRATED, 0.99, MTU)
+    assert (verdict.valid, verdict.reasons, verdict.warnings) == (True, (), ())
+    assert not judge([slow, GOOD, STALLED], 2, CALIBRATED, 0.99, MTU).valid
+
+
 def test_too_few_undisturbed_repeats_make_a_run_not_valid() -> None:
     verdict = judge([GOOD, STALLED, STALLED], 2, CALIBRATED, 0.99, MTU)
     assert not verdict.valid

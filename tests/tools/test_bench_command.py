@@ -117,3 +117,75 @@ def test_the_help_names_the_algorithms_of_every_collective(capsys: pytest.Captur
             listed = re.search(rf"\b{kind}\b[\w ]*: (.*?)(?= \w+(?: and \w+)?: |$)", shown)
             assert listed is not None
             assert listed[1].replace(f"{DEFAULTS[kind]} (default)", DEFAULTS[kind]).split(", ") == list(names)
+
+
+def sizes_of(todo: list[Plan | Row]) -> list[int]:
+    return [plan.schedule.ops[0].nbytes for plan in todo if isinstance(plan, Plan)]
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes"),
+    [
+        # nccl-tests reads K, M and G as powers of two (parsesize in src/common.cu).
+        ("-b 1K -e 4K -f 2", [1024, 2048, 4096]),
+        ("--minbytes 1k --maxbytes 2K", [1024, 2048]),
+        ("-b 0.5M", [1 << 19]),
+        ("-b 4KiB", [4096]),
+        ("-b 4kB", [4000]),
+        ("-b 8 -e 32 -i 8", [8, 16, 24, 32]),
+        ("-b 1K -e 3K --stepbytes 1K", [1024, 2048, 3072]),
+    ],
+)
+def test_sizes_are_those_that_nccl_tests_would_measure(
+    options: str, sizes: list[int], todo: list[Plan | Row]
+) -> None:
+    assert gradwire("bench", "allreduce", *options.split(), *FABRIC) == 0
+    assert sizes_of(todo) == sizes
+
+
+@pytest.mark.parametrize(
+    ("program", "kind"),
+    [
+        ("all_reduce_perf", "allreduce"),
+        ("all_gather", "allgather"),
+        ("reduce_scatter_perf", "reducescatter"),
+        ("alltoall_perf", "alltoall"),
+        ("broadcast_perf", "broadcast"),
+        ("reduce_perf", "reduce"),
+    ],
+)
+def test_the_programs_of_nccl_tests_name_collectives(program: str, kind: str, todo: list[Plan | Row]) -> None:
+    assert gradwire("bench", program, "-b", "4KiB", *FABRIC) == 0
+    (plan,) = todo
+    assert isinstance(plan, Plan)
+    assert plan.schedule.ops[0].kind == kind
+
+
+def test_a_data_type_of_nccl_is_what_is_sent(todo: list[Plan | Row]) -> None:
+    assert gradwire("bench", "allreduce", "-b", "4KiB", "-d", "half", *FABRIC) == 0
+    (plan,) = todo
+    assert isinstance(plan, Plan)
+    (op,) = plan.schedule.ops
+    assert (op.dtype, op.nbytes) == ("float16", 4096)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("sendrecv_perf", "gradwire has no sendrecv; it has allreduce,"),
+        ("allreduce -o max", "--op max: gradwire only sums"),
+        ("allreduce -c 0", "--check 0: every run is checked once"),
+        ("allreduce -d double", "there is no data type 'double'"),
+        ("allreduce -d half --wire bfloat16", "--datatype half and --wire bfloat16 differ"),
+        ("allreduce -f 2 -i 8", "-f and -i cannot be used together"),
+        ("allreduce -b 4 -e 1M -i 4", "more than 1,000 sizes: give a larger --step"),
+        ("allreduce -b 4 -e 8 -i 0", "--step 0: at least 4 bytes"),
+        ("allreduce -J nowhere/out.json", "--output-file nowhere/out.json: there is no folder"),
+    ],
+)
+def test_what_nccl_tests_has_and_gradwire_has_not_is_refused_in_words(
+    words: str, line: str, capsys: pytest.CaptureFixture[str], todo: list[Plan | Row]
+) -> None:
+    assert gradwire("bench", *words.split(), *FABRIC) == 1
+    assert line in capsys.readouterr().err
+    assert todo == []

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from gradwire.emu.options import RunOptions
+from gradwire.results.about import About
 from gradwire.results.row import REFUSED, JobTime, Row, Spread
 from gradwire.tools.console import PIPE_COLUMNS
-from gradwire.tools.ncclstyle import nccl_lines
+from gradwire.tools.ncclstyle import nccl_json, nccl_lines
 from gradwire.traces.schedules.dtypes import DType
 from gradwire.traces.schedules.kinds import CollectiveKind
 from tests.tools.test_tables import measured, printed
@@ -89,6 +91,35 @@ def test_all_lines_are_as_long_as_the_head_says_at_any_time(time_s: float) -> No
         assert float(line[end - 9 : end]) == pytest.approx(time_s * 1e6, rel=0.01)
     text = printed(*(replace(measured(nbytes=size), verdict="not valid") for size in (4, 1 << 32)))
     assert max(map(len, text.splitlines())) <= PIPE_COLUMNS
+
+
+def test_the_json_is_what_nccl_tests_writes_for_what_is_measured_in_place_alone() -> None:
+    """Keys and their order by src/util.cu of nccl-tests 2.19.6, whose replay of traces has no other half."""
+    rows = [of_p_ranks(8 << 20, 1.6, 8), Row("star:hosts=4", "ina", "linear", "ecmp", 4, 0, REFUSED)]
+    about = About(("bench", "allreduce"), "2026-07-04T10:15:00Z")
+    made = nccl_json(rows, about, RunOptions(5, warmups=1), {"step_factor": 2})
+    assert list(made)[:3] == ["version", "start_time", "args"]
+    assert made["config"] == {
+        "minimum_bytes": 8 << 20,
+        "maximum_bytes": 8 << 20,
+        "step_factor": 2,
+        "warmup_iters": 1,
+        "iterations": 5,
+        "validation": 1,
+    }
+    (result,) = made["results"]
+    assert list(result) == [
+        *("size", "count", "type", "redop", "root"),
+        *("out_of_place", "in_place", "actual_iterations", "experiment_name"),
+    ]
+    assert (result["count"], result["type"], result["root"]) == (2 << 20, "float", "-1")
+    assert result["out_of_place"] is None
+    algbw = (8 << 20) / 1.6 / 1e9
+    assert result["in_place"] == pytest.approx(
+        {"time": 1.6e6, "alg_bw": algbw, "bus_bw": algbw * 7 / 4, "nwrong": 0}
+    )
+    assert made["out_of_bounds"] == {"count": 0, "okay": True}
+    assert made["average_bus_bandwidth"]["bandwidth"] == pytest.approx(algbw * 7 / 4)
 
 
 def test_a_refused_size_is_a_comment() -> None:

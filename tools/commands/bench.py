@@ -1,6 +1,8 @@
 """`gradwire bench`: measure a collective over a range of sizes, without a capture."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,7 +15,9 @@ from gradwire.tools.labwriting import lab_of, said
 from gradwire.tools.live.view import live_view
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import about, carry_out, default_folder, show
-from gradwire.tools.outputs import check_report, check_tables
+from gradwire.tools.ncclstyle import nccl_json
+from gradwire.tools.outputs import check_file, check_report, check_tables
+from gradwire.traces.files import write_whole
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import BY_COLLECTIVE, CHOICES, DEFAULTS
 
@@ -41,6 +45,16 @@ def bench(
         str,
         typer.Argument(metavar="COLLECTIVE", help=_collective_help(), autocompletion=completing(COLLECTIVES)),
     ],
+    output_file: Annotated[
+        Path | None,
+        typer.Option(
+            "-J",
+            "--output-file",
+            metavar="FILE",
+            help="Also write the result to this file as JSON, as nccl-tests does.",
+            show_default=False,
+        ),
+    ] = None,
     sized: BenchChoices = BenchChoices(),  # noqa: B008 - nobody changes it
     matrix: MatrixChoices = MatrixChoices(fabric=["fat-tree:k=4,levels=2"], algorithm=[]),  # noqa: B008
     network: NetworkChoices = NetworkChoices(),  # noqa: B008
@@ -51,8 +65,9 @@ def bench(
     gradwire bench allreduce -b 1MiB -e 8MiB --fabric fat-tree:k=4,levels=2,rate=50M
 
     In the result, `ratio` is the measured time divided by the shortest time that
-    any fabric with these host links could reach, latency not counted. Sizes: 64K
-    is 64,000 bytes, 64KiB is 65,536.
+    any fabric with these host links could reach, latency not counted. Sizes, options
+    and columns are those of nccl-tests: 64K is 65,536 bytes here, as 64KiB is; 64kB
+    is 64,000. The columns are of its in-place half.
 
     Exit code 3: a row is not valid.
     """
@@ -66,9 +81,13 @@ def bench(
     need_root_and_tools("bench", run.switch, run.captures)
     check_report(run.html)
     check_tables(run.parquet)
+    check_file("--output-file", output_file)
     title = sized.title(kind)
     lab = lab_of({"bench": kind, **said(sized)}, "bench", work, [matrix, network, run])
     with live_view(run.watch, title) as view:
         folder = run.out or default_folder()
         results = carry_out(todo, options, folder, about(title), quiet=run.as_json, lab=lab, view=view)
+    if output_file is not None:
+        made = nccl_json(results.rows, results.about, options, sized.steps)
+        write_whole(output_file, json.dumps(made, indent=1) + "\n")
     show(results, as_json=run.as_json, html=run.html, parquet=run.parquet, verbose=run.verbose)
