@@ -106,11 +106,11 @@ class BenchChoices:
     op: Annotated[
         str, typer.Option("-o", "--op", metavar="OP", help="How numbers are reduced; there is only sum.")
     ] = "sum"
-    check: Annotated[
+    check_results: Annotated[
         int,
         typer.Option(
             "-c",
-            "--check",
+            "--check-results",
             metavar="N",
             help="All results of each run are checked, after its time is taken: 1.",
         ),
@@ -156,9 +156,9 @@ class BenchChoices:
             raise ValueError(
                 f"--op {self.op}: gradwire only sums; every other operation sends the same bytes"
             )
-        if self.check != 1:
+        if self.check_results != 1:
             raise ValueError(
-                f"--check {self.check}: every run is checked once, after its time is taken; leave --check out"
+                f"-c {self.check_results}: every run is checked after its time is taken; leave -c out"
             )
 
     def _dtype(self, network: NetworkChoices) -> DType:

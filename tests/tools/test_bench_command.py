@@ -174,7 +174,7 @@ def test_a_data_type_of_nccl_is_what_is_sent(todo: list[Plan | Row]) -> None:
     [
         ("sendrecv_perf", "gradwire has no sendrecv; it has allreduce,"),
         ("allreduce -o max", "--op max: gradwire only sums"),
-        ("allreduce -c 0", "--check 0: every run is checked once"),
+        ("allreduce -c 0", "-c 0: every run is checked"),
         ("allreduce -d double", "there is no data type 'double'"),
         ("allreduce -d half --wire bfloat16", "--datatype half and --wire bfloat16 differ"),
         ("allreduce -f 2 -i 8", "-f and -i cannot be used together"),
