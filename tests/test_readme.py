@@ -31,6 +31,7 @@ DOCUMENTS = [
     "docs/labs.md",
     "docs/making.md",
     "docs/nics.md",
+    "docs/pages.md",
     "docs/papers.md",
     "docs/prompt.md",
     "docs/commandline.md",
