@@ -7,7 +7,7 @@ from typing import Any
 from gradwire.planning.fabrics.fabric import link_name
 from gradwire.planning.plan import Plan
 from gradwire.results.linktimes import LinkTimes
-from gradwire.tools.reportcells import ReportCell, sizes_of
+from gradwire.tools.reportcells import ReportCell, fabrics_of, sizes_of
 from gradwire.traces.units import show_bps, show_nbytes
 
 MOST_SERIES = 24  # of bus bandwidth: more lines nobody can tell apart
@@ -27,9 +27,11 @@ def chart_data(cells: Sequence[ReportCell]) -> dict[str, Any] | None:
 def _curves(cells: Sequence[ReportCell]) -> dict[str, Any] | None:
     """Bytes per second, the median with what the fastest and the slowest repeat reached."""
     series: defaultdict[str, list[ReportCell]] = defaultdict(list)
-    for cell in cells:
-        if cell.row.time_s and cell.row.busbw_Bps:
-            series[f"{cell.choice} on {cell.row.fabric}"].append(cell)
+    some = [cell for cell in cells if cell.row.time_s and cell.row.busbw_Bps]
+    has_fabrics, has_choices = len(fabrics_of(some)) > 1, len({cell.choice for cell in some}) > 1
+    for cell in some:
+        name = f"{cell.choice} on {cell.row.fabric}" if has_choices else cell.row.fabric
+        series[name if has_fabrics else cell.choice].append(cell)
     drawn = list(series.items())[:MOST_SERIES]
     if not drawn:
         return None

@@ -41,13 +41,29 @@ def test_a_curve_has_the_bus_bandwidth_of_each_size_and_of_its_fastest_and_slowe
     assert data
     assert data["curves"]["sizes"] == [500, 1000]
     ring, halving = data["curves"]["series"]
-    assert ring["name"] == "ring, linear, ecmp on star:hosts=8"
+    assert ring["name"] == "ring, linear, ecmp"
     assert ring["points"] == [
         (1000, 0.8e6, 1e6, 1.25e6, "1 MB/s, 2.00 × bound", False),
         (500, 0.4e6, 5e5, 0.625e6, "500 kB/s, 4.00 × bound, not valid", True),
     ]
     assert [point[0] for point in halving["points"]] == [500]
     assert data["curves"]["rates"] == [[1.25e6, "hosts' links, 10 Mb/s"]]
+
+
+@pytest.mark.parametrize(
+    ("rows", "names"),
+    [
+        ([replace(ROW, fabric="star:hosts=9")], ["star:hosts=8", "star:hosts=9"]),
+        (
+            [replace(ROW, fabric="star:hosts=9", algorithm="bruck")],
+            ["ring, linear, ecmp on star:hosts=8", "bruck, linear, ecmp on star:hosts=9"],
+        ),
+    ],
+)
+def test_a_curve_is_called_by_what_the_others_do_not_share(rows: list[Row], names: list[str]) -> None:
+    data = chart_data(cells(ROW, replace(ROW, bytes=500), *rows))
+    assert data
+    assert [series["name"] for series in data["curves"]["series"]] == names
 
 
 def test_one_size_or_no_bandwidth_makes_no_curve() -> None:
