@@ -3,7 +3,7 @@
 Where nothing was counted, the plan's own figures are used.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -15,7 +15,7 @@ from gradwire.emu.records import Repeat, load_repeats
 from gradwire.planning import plan as plans
 from gradwire.planning.fabrics.fabric import Egress, interface, link_name
 from gradwire.planning.model.calibration import Calibration
-from gradwire.planning.model.loads import LinkLoad, PlanLoad, plan_load
+from gradwire.planning.model.loads import LinkLoad, PlanLoad, is_host_link, plan_load
 from gradwire.planning.model.wire import wire_nbytes
 from gradwire.planning.plan import Plan
 from gradwire.planning.plancheck import check_path
@@ -26,7 +26,7 @@ from gradwire.results.linktable import read_table
 from gradwire.results.linktimes import MOST_WINDOWS, RunTimes, run_times
 from gradwire.results.outages import Outage, outages
 
-MOST_TIMES = 20  # links whose time is looked at: the busiest, and the worst
+MOST_TIMES, MOST_INNER_TIMES = 10, 6  # links over time, and of them between switches
 
 Origin = Literal["port", "switch", "plan"]
 """`port`: the sending port's counter over one repeat; `switch`: the OpenFlow counter of the switch that
@@ -65,7 +65,7 @@ class LinkUse:
 class RunView:
     """One run; `repeat` is the one with the middle time, and `links` are of it, the busiest first.
 
-    `counted` holds the switches' counters against the plan, `times` what the busiest links carried over
+    `counted` holds the switches' counters against the plan, `times` what some links carried over
     time, if there are any.
     """
 
@@ -98,7 +98,6 @@ def load_run(folder: Path, windows: int = MOST_WINDOWS) -> RunView:
         load = plan_load(plan)
         counts = _counts(folder, plan, number, len(repeats))
         uses = link_uses(plan, load.loads, repeats[number].time_s, counts)
-        busiest = dict.fromkeys((load.worst.egress, *(use.egress for use in uses[:MOST_TIMES])))
         return RunView(
             plan=plan,
             load=load,
@@ -109,8 +108,21 @@ def load_run(folder: Path, windows: int = MOST_WINDOWS) -> RunView:
             manifest=_optional(folder / "manifest.json", _MANIFEST, {}),
             counted=audit_run(folder, plan, repeats, number),
             outages=outages(folder, plan.fabric, number),
-            times=run_times(folder, plan, number, repeats[number].time_s, tuple(busiest), windows),
+            times=run_times(
+                folder, plan, number, repeats[number].time_s, links_over_time(plan, load, uses), windows
+            ),
         )
+
+
+def links_over_time(plan: Plan, load: PlanLoad, uses: Sequence[LinkUse]) -> list[Egress]:
+    """The links to look at over time, the busiest first: the worst, those of cables that failed, the busiest
+    between switches, and of the others the busiest.
+    """
+    failed = [end for each in plan.failures for end in (each.port, plan.fabric.peers[each.port])]
+    inner = [use.egress for use in uses if not is_host_link(plan.fabric, use.egress)]
+    wanted = (load.worst.egress, *failed, *inner[:MOST_INNER_TIMES], *(use.egress for use in uses))
+    order = {use.egress: place for place, use in enumerate(uses)}
+    return sorted(list(dict.fromkeys(wanted))[:MOST_TIMES], key=lambda egress: order.get(egress, len(order)))
 
 
 def link_uses(

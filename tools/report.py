@@ -144,9 +144,10 @@ def _panels(cells: Sequence[ReportCell], short: Mapping[str, str]) -> Iterator[t
 
 
 def _shown(cells: Sequence[ReportCell]) -> set[int]:
-    """The cells whose details are open at first: the fastest and the slowest."""
-    valid = [cell for cell in cells if cell.row.valid and cell.row.ratio]
-    by_ratio = sorted(valid, key=lambda cell: cell.row.ratio or 0.0)
+    """The cells that are open at first: the nearest to its bound and the farthest, of the valid ones if any."""
+    measured = [cell for cell in cells if cell.view and cell.row.ratio]
+    by_ratio = sorted(measured, key=lambda cell: cell.row.ratio or 0.0)
+    by_ratio = [cell for cell in by_ratio if cell.row.valid] or by_ratio
     return {cell.number for cell in (*by_ratio[:1], *by_ratio[-1:])}
 
 

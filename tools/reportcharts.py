@@ -63,11 +63,7 @@ def _links(cell: ReportCell) -> dict[str, Any] | None:
     view = cell.view
     if view is None or view.times is None:
         return None
-    of = {each.egress: each for each in view.times.links}
-    drawn = [of[use.egress] for use in cell.links if use.egress in of]
-    worst = view.load.worst.egress
-    if not drawn:
-        return None
+    drawn, worst = view.times.links, view.load.worst.egress
     return {
         "edges": [round(edge_s * 1e6) for edge_s in view.times.edges_s],
         "links": [_link(view.plan, one, one.egress == worst) for one in drawn],

@@ -1,14 +1,16 @@
 """A link's share of the time busy comes from counters first, and from the plan where there are none."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gradwire.planning.fabrics.fabric import Egress
+from gradwire.planning.fabrics.fabric import Egress, link_name
+from gradwire.planning.failures import parse_failures
 from gradwire.planning.plan import BadPlan
 from gradwire.planning.runfiles import BadRun
-from gradwire.results.runview import RunView, load_run
+from gradwire.results.runview import MOST_TIMES, RunView, links_over_time, load_run
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan
 from tests.made_runs import CALIBRATED, made_run, sample_ports
 
@@ -129,3 +131,19 @@ def test_a_run_without_its_repeats_is_an_os_error(tmp_path: Path) -> None:
     (tmp_path / "run" / "repeats.json").unlink()
     with pytest.raises(FileNotFoundError):
         load_run(tmp_path / "run")
+
+
+def test_over_time_are_the_worst_link_those_that_failed_and_the_busiest_between_switches(
+    tmp_path: Path,
+) -> None:
+    plan = allreduce_plan("fat-tree:k=4,levels=2", "halving-doubling")
+    failing = replace(plan, failures=parse_failures("leaf3-spine1@0.25,0.5", plan.fabric))
+    made_run(tmp_path / "run", failing)
+    view = load_run(tmp_path / "run")
+    assert len(view.links) > MOST_TIMES
+    assert not [use for use in view.links[:8] if "spine" in use.name and use.egress != view.load.worst.egress]
+    names = [link_name(plan.fabric, egress) for egress in links_over_time(failing, view.load, view.links)]
+    assert link_name(plan.fabric, view.load.worst.egress) in names
+    assert {"leaf3→spine1", "spine1→leaf3"} <= set(names)
+    assert sum("spine" in name for name in names) >= 6
+    assert len(names) == MOST_TIMES
