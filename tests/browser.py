@@ -86,6 +86,8 @@ class Page:
             self.complaints.append(json.dumps(parameters))
         elif method == "Network.requestWillBeSent":
             self.requests.append(parameters["request"]["url"])
+        elif method == "Network.webSocketCreated":
+            self.requests.append(parameters["url"])
 
 
 @contextmanager

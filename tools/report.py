@@ -144,7 +144,7 @@ def _panels(cells: Sequence[ReportCell], short: Mapping[str, str]) -> Iterator[t
 
 
 def _shown(cells: Sequence[ReportCell]) -> set[int]:
-    """The cells that are open at first: the nearest to its bound and the farthest, of the valid ones if any."""
+    """The cells that are open at first: nearest to its bound and farthest, of the valid ones if any."""
     measured = [cell for cell in cells if cell.view and cell.row.ratio]
     by_ratio = sorted(measured, key=lambda cell: cell.row.ratio or 0.0)
     by_ratio = [cell for cell in by_ratio if cell.row.valid] or by_ratio

@@ -17,7 +17,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from gradwire.emu.project import PROJECT
-from tests.real.browser import CHROMIUM, browser
+from tests.browser import browser
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
@@ -61,12 +61,13 @@ def is_open(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's chromium")
+@pytest.mark.browser
 def test_a_browser_sees_loads_ranks_failures_and_rows_of_the_run_that_goes_on(tmp_path: Path) -> None:
     words = ["bench", "allreduce", "-b", "2MiB", "--fabric", FABRIC, "--routes", "planned", "--repeat", "1"]
     words += ["--fail", "leaf0-spine1@0.3,0.8", "--out", str(tmp_path / "run"), "--json"]
     seen: list[dict[str, Any]] = []
-    with watched(*words) as (process, port), browser(f"http://127.0.0.1:{port}/", tmp_path / "b") as page:
+    with watched(*words) as (process, port), browser(tmp_path / "b") as page:
+        page.go(f"http://127.0.0.1:{port}/")
         deadline_s = time.monotonic() + 60
         while not seen or seen[-1]["state"] != "over":
             assert time.monotonic() < deadline_s, seen[-1:]
