@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from gradwire.planning.runfiles import BadRun
     from gradwire.results.api import (
         Inspection,
-        Results,
-        Run,
         compare,
         extract,
         flows,
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
         save_plan,
         save_workload,
     )
+    from gradwire.results.runtables import Results, Run
     from gradwire.traces.packets.packets import BadCapture
     from gradwire.traces.recognition.ranks import BadTrace
     from gradwire.traces.workload import BadWorkload, Workload
@@ -80,6 +79,8 @@ _PLACES = {  # of those that are not in results/api.py
     "Fabric": "planning.fabrics.fabric",
     "Plan": "planning.plan",
     "Refused": "planning.refused",
+    "Results": "results.runtables",
+    "Run": "results.runtables",
     "Workload": "traces.workload",
     "foreseen": "planning.model.expected",
     "parse_fabric": "planning.fabrics.spec",
