@@ -11,10 +11,11 @@ from itertools import zip_longest
 from statistics import median
 
 from gradwire.emu.otherprograms import Use
+from gradwire.traces.units import show_first
 
 MIN_CPU_IDLE = 0.15  # below this a shaped network lies
 MIN_OTHERS = 0.10  # of all processors; if other programs used less, it is the run that is too much
-MOST_NAMED = 2  # programs
+MOST_NAMED = 3  # programs
 MAX_CPU_STOLEN = 0.05  # at 0.3 a flow alone reached 70% of its link, and ratios were up to 46% too high
 MAX_LATE = 0.02  # of the repeat's own time, or MIN_LATE_S if that is more
 MIN_LATE_S = 0.025
@@ -28,13 +29,14 @@ HOLE = "{}"
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a repeat cannot be believed: words, with HOLE for each figure."""
+    """Why a repeat cannot be believed: words, with HOLE for each figure, and who did it, with percentages."""
 
     words: str
     figures: tuple[int, ...] = ()
+    programs: tuple[tuple[str, int], ...] = ()
 
     def __str__(self) -> str:
-        return _filled(self.words, self.figures)
+        return _merged([self])
 
 
 def disturbances(
@@ -73,11 +75,9 @@ def _busy(cpu_idle: float, others: Sequence[Use]) -> Reason:
     share = sum(use.share for use in others)
     if share < MIN_OTHERS:
         return Reason(f"{idle}: use a lower rate or fewer hosts", (_percent(cpu_idle),))
-    named = others[:MOST_NAMED]
-    programs = ", ".join(f"{use.program.replace(HOLE, '')} {HOLE}%" for use in named)
-    figures = (cpu_idle, share, *(use.share for use in named))
-    words = f"{idle}, as other programs used {HOLE}% ({programs}): stop them, or try later"
-    return Reason(words, tuple(map(_percent, figures)))
+    words = f"{idle}, as other programs used {HOLE}%: stop them, or try later"
+    programs = tuple((use.program, _percent(use.share)) for use in others)
+    return Reason(words, (_percent(cpu_idle), _percent(share)), programs)
 
 
 def taken_away(
@@ -133,10 +133,22 @@ def _singled_out(run_delay_s: Sequence[float], cpu_s: Sequence[float], time_s: f
 
 def of_each_kind(reasons: Iterable[Reason]) -> list[str]:
     """Reasons of several repeats; of those that differ in their figures alone, one with the span of each."""
-    kinds: defaultdict[str, list[tuple[int, ...]]] = defaultdict(list)
+    kinds: defaultdict[str, list[Reason]] = defaultdict(list)
     for reason in reasons:
-        kinds[reason.words].append(reason.figures)
-    return [_filled(words, map(_span, zip(*figures, strict=False))) for words, figures in kinds.items()]
+        kinds[reason.words].append(reason)
+    return [_merged(same) for same in kinds.values()]
+
+
+def _merged(same: Sequence[Reason]) -> str:
+    """Reasons of the same words as one, with the programs that did most."""
+    text = _filled(same[0].words, map(_span, zip(*(reason.figures for reason in same), strict=False)))
+    shares: defaultdict[str, list[int]] = defaultdict(list)
+    for reason in same:
+        for program, share in reason.programs:
+            shares[program].append(share)
+    most = sorted(shares, key=lambda program: -max(shares[program]))
+    named = [f"{program} {_span(shares[program])}%" for program in most]
+    return f"{text} ({show_first(named, MOST_NAMED)})" if named else text
 
 
 def _filled(words: str, figures: Iterable[object]) -> str:

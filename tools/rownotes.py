@@ -1,7 +1,8 @@
 """What there is to say below a table of rows: why they are refused, not valid or slow; each thing once."""
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gradwire.planning.model.errorbar import Bar
 from gradwire.planning.plan import ADAPTIVE
@@ -9,6 +10,7 @@ from gradwire.results.row import Row, Spread
 from gradwire.traces.units import show_first, show_s
 
 MOST_NAMED = 4  # rows of one note, and sizes of one row
+_FIGURE = re.compile(r"\b(\d{1,9})(?: to (\d{1,9}))?(?=%| ms)")
 REASON, DOUBT, EVENT, WHY, ITERATION = range(5)  # the first come first
 
 
@@ -21,15 +23,34 @@ class _Note:
 
 def notes(rows: Sequence[Row]) -> list[str]:
     """`not valid (the machine): star, ring, linear, ecmp: the machine stalled for 80 ms`; the same note of
-    several rows is one that names them.
+    several rows is one that names them.  Reasons may differ in percentages and milliseconds.
     """
-    found: dict[_Note, list[int]] = {}
+    found: dict[_Note, list[tuple[int, str]]] = {}
     for number, row in enumerate(rows):
         for note in dict.fromkeys(_notes_of(row)):
-            found.setdefault(note, []).append(number)
+            same = replace(note, text=_FIGURE.sub("#", note.text)) if note.rank == REASON else note
+            found.setdefault(same, []).append((number, note.text))
     names = row_names(rows)
     ordered = sorted(found.items(), key=lambda each: each[0].rank)
-    return [f"{note.kind}: {_who(some, rows, names)}: {note.text}" for note, some in ordered]
+    return [
+        f"{note.kind}: {_who([*dict.fromkeys(number for number, _ in some)], rows, names)}: "
+        f"{_spanned([text for _, text in some])}"
+        for note, some in ordered
+    ]
+
+
+def _spanned(texts: Sequence[str]) -> str:
+    """Texts that differ in figures alone as one, with the span of each."""
+    figures = [[(int(a), int(b or a)) for a, b in _FIGURE.findall(text)] for text in texts]
+    spans = iter(
+        [(min(low for low, _ in each), max(high for _, high in each)) for each in zip(*figures, strict=True)]
+    )
+
+    def span(_: re.Match[str]) -> str:
+        low, high = next(spans)
+        return str(low) if low == high else f"{low} to {high}"
+
+    return _FIGURE.sub(span, texts[0])
 
 
 def _notes_of(row: Row) -> Iterator[_Note]:

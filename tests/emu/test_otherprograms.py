@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gradwire.emu.disturbance import disturbances
+from gradwire.emu.disturbance import Reason, disturbances, of_each_kind
 from gradwire.emu.otherprograms import Reading, Use, parse_stat, program_name, reading, used
 
 # proc_pid_stat(5): number, name, state, …, flags, four faults, utime, stime, …, start
@@ -64,8 +64,8 @@ def test_programs_of_this_namespace_are_not_other_ones(proc: int, monkeypatch: p
     assert use.share == pytest.approx(0.6)
 
 
-def reasons(*others: Use) -> list[str]:
-    found = disturbances(
+def busy(*others: Use) -> tuple[Reason, ...]:
+    return disturbances(
         time_s=1.0,
         cpu_idle=0.02,
         cpu_stolen=0.0,
@@ -75,11 +75,27 @@ def reasons(*others: Use) -> list[str]:
         softnet_dropped=0,
         others=others,
     )
-    return [str(reason) for reason in found]
+
+
+def reasons(*others: Use) -> list[str]:
+    return [str(reason) for reason in busy(*others)]
 
 
 def test_who_used_the_processors_is_named_where_others_did() -> None:
     assert reasons(Use("cc1plus", 0.41), Use("python3 {}.py", 0.2), Use("x", 0.04)) == [
-        "CPU idle only 2%, as other programs used 65% (cc1plus 41%, python3 .py 20%): stop them, or try later"
+        (
+            "CPU idle only 2%, as other programs used 65%: stop them, or try later "
+            "(cc1plus 41%, python3 {}.py 20%, x 4%)"
+        )
     ]
     assert reasons(Use("top", 0.04)) == ["CPU idle only 2%: use a lower rate or fewer hosts"]
+
+
+def test_repeats_with_different_programs_are_one_reason_with_the_span_of_each() -> None:
+    repeats = busy(Use("a", 0.4), Use("b", 0.2)), busy(Use("b", 0.3)), busy(Use("c", 0.9), Use("d", 0.05))
+    assert of_each_kind(reason for repeat in repeats for reason in repeat) == [
+        (
+            "CPU idle only 2%, as other programs used 30 to 95%: stop them, or try later "
+            "(c 90%, a 40%, b 20 to 30% and 1 more)"
+        )
+    ]

@@ -34,6 +34,14 @@ def test_a_note_of_all_rows_is_one() -> None:
     assert notes([ROW, HD]) == [f"not valid (the machine): all 2 rows: {BUSY}"]
 
 
+def test_reasons_that_differ_in_percentages_are_one_with_their_span_and_in_names_are_not() -> None:
+    other = replace(HD, reasons=(BUSY.replace("0%", "2 to 7%"),), machine=(BUSY.replace("0%", "2 to 7%"),))
+    (line,) = notes([ROW, other])
+    assert line == f"not valid (the machine): all 2 rows: {BUSY.replace('0%', '0 to 7%')}"
+    third, fifth = (replace(ROW, reasons=(f"rank {n} was stopped for about {n} ms",)) for n in (3, 5))
+    assert len(notes([third, fifth])) == 2
+
+
 def test_a_note_of_some_rows_names_them() -> None:
     assert notes([ROW, FINE, HD]) == [
         f"not valid (the machine): star, ring, linear, ecmp; star, halving-doubling, linear, ecmp: {BUSY}"
