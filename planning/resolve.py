@@ -83,7 +83,10 @@ def resolve_placed(  # noqa: PLR0913 - likewise
         raise ValueError(f"routing policy {routes} gave {len(paths)} paths for {len(unrouted)} flows")
     flows = tuple(replace(flow, path=tuple(path)) for flow, path in zip(unrouted, paths, strict=True))
     for flow in flows:
-        check_path(fabric, hosts[flow.src], hosts[flow.dst], flow.path)
+        try:
+            check_path(fabric, hosts[flow.src], hosts[flow.dst], flow.path)
+        except ValueError as error:
+            raise ValueError(f"routing policy {routes}: {error}") from error
     trees = _trees(fabric, hosts, schedule, terms, seed)
     return Plan(
         fabric=fabric,
