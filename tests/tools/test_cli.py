@@ -91,6 +91,15 @@ def test_a_command_imports_no_other() -> None:
     assert not modules & HEAVY
 
 
+def test_no_help_page_waits_for_the_compiler() -> None:
+    code = (
+        "import sys; from gradwire.tools import cli; [cli.load(one.name) for one in cli.TABLE if one.exists]"
+    )
+    code += "; print({'numba', 'pandas'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
 def test_the_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
     assert ends(["--version"]) == 0
     assert capsys.readouterr().out.startswith(f"gradwire {gradwire.__version__}, Python 3.")
