@@ -6,7 +6,7 @@ by the kernel's hand (parent-death signal), so even SIGKILL leaves nothing behin
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,16 @@ _STOP_S = 3.0
 
 
 def isolated(
-    module: str, arguments: Sequence[str], new_session: bool = True, **popen: Any
+    module: str,
+    arguments: Sequence[str],
+    new_session: bool = True,
+    pass_fds: Collection[int] = (),
+    **popen: Any,
 ) -> "subprocess.Popen[str]":
     """Start the project's `module` with `arguments` as process 1 of new namespaces.
 
     In a session of its own it does not hear the terminal's Ctrl-C: that is for us to act on.
-    It is handed our /proc, to see what else uses the processors.
+    Beside `pass_fds` it is handed our /proc, to see what else uses the processors.
     """
     command = ["setpriv", "--pdeathsig", "KILL", "--"]
     command += [
@@ -45,7 +49,7 @@ def isolated(
             text=True,
             start_new_session=new_session,
             env={**environment(), HOST_PROC: str(proc)},
-            pass_fds=(proc,),
+            pass_fds=(proc, *pass_fds),
             **popen,
         )
     finally:
