@@ -4,8 +4,8 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import typer
@@ -20,7 +20,7 @@ from gradwire.planning.plan import Plan
 from gradwire.results.about import About
 from gradwire.results.answer import answer_of_rows
 from gradwire.results.laboratory import Laboratory, Result, Runner
-from gradwire.results.matrixfile import Matrix, begun_matrix, save_matrix
+from gradwire.results.matrixfile import RESULT, Matrix, begun_matrix, save_matrix
 from gradwire.results.row import REFUSED, Row
 from gradwire.tools.console import console
 from gradwire.tools.exits import NOT_VALID
@@ -54,16 +54,19 @@ def carry_out(
     `result.json` in the folder has those that are done.  Runs of the job as it was captured are compared with
     `original`.  `lab` are the keys of the lab that does the same; who watches has the `view`.
 
-    Raise Refused, before anything is run, for what this kind of switch cannot carry out.
+    Raise Refused, before anything is run, for what this kind of switch cannot carry out, and FileExistsError
+    for a folder that has results already; KeyboardInterrupt that says what is there.
     """
     for plan in todo:
         if isinstance(plan, Plan):
             check_served(plan, options.switch)
+    if (folder / RESULT).exists():
+        raise FileExistsError(f"{folder} has results already; choose another folder")
     matrix = begun_matrix(folder, described, len(todo))
     if lab:
         save_lab(folder, lab, described)
     is_drawn = view is not None and view.is_terminal
-    with progress_bar(quiet=quiet or is_drawn) as progress:
+    with _naming_what_is_done(folder), progress_bar(quiet=quiet or is_drawn) as progress:
         task = progress.add_task("starting", total=len(todo))
 
         def tell(text: str) -> None:
@@ -96,6 +99,17 @@ def _runner(view: LiveView | None) -> Runner:
         return run(plan, folder, options, progress, finished, view.channel if view else None)
 
     return carried_out
+
+
+@contextmanager
+def _naming_what_is_done(folder: Path) -> Iterator[None]:
+    """An interruption in the block says how to see the cells that are done, if there are any."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not (folder / RESULT).exists():
+            raise
+        raise KeyboardInterrupt(f"what is done: {gradwire.COMMAND} report {folder}") from None
 
 
 def default_folder() -> Path:

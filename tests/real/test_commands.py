@@ -62,6 +62,12 @@ def test_a_matrix_names_the_cell_that_makes_no_sense_and_writes_the_page(tmp_pat
     )
     assert max(map(len, done.stdout.splitlines()[:-2])) <= 100
     assert "halving-doubling" in (tmp_path / "page.html").read_text()
+    kept = gradwire("report", str(tmp_path / "runs"), "--html", str(tmp_path / "again.html"), "--json")
+    assert kept.returncode == 0, kept.stderr
+    (results,) = json.loads(kept.stdout)
+    assert results["about"]["command"][:2] == ["bench", "allreduce"]
+    assert [row["verdict"] == "refused" for row in results["rows"]] == [False, True]
+    assert "halving-doubling" in (tmp_path / "again.html").read_text()
 
 
 def test_a_plan_made_beforehand_is_carried_out_as_it_stands(tmp_path: Path) -> None:

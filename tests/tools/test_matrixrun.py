@@ -116,11 +116,20 @@ def test_whoever_interrupts_a_matrix_keeps_the_rows_that_were_done(
         return ROW
 
     monkeypatch.setattr(Laboratory, "row", row)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=f"what is done: .*gradwire report {tmp_path}"):
         carry_out([SENSELESS, plan, plan, plan, plan], RunOptions(), tmp_path, ABOUT, quiet=True)
     kept = load_matrix(tmp_path)
     assert (kept.rows, kept.n_cells, kept.is_complete) == ((SENSELESS, ROW, ROW), 5, False)
     assert kept.about == ABOUT
+
+
+def test_results_that_are_there_are_not_written_over(tmp_path: Path) -> None:
+    """Also where the first cell makes no sense, so that nothing is run."""
+    carry_out([SENSELESS], RunOptions(), tmp_path, ABOUT, quiet=True)
+    before = (tmp_path / "result.json").read_bytes()
+    with pytest.raises(FileExistsError, match="has results already; choose another folder"):
+        carry_out([SENSELESS, SENSELESS], RunOptions(), tmp_path, ABOUT, quiet=True)
+    assert (tmp_path / "result.json").read_bytes() == before
 
 
 def test_results_say_which_command_made_them_and_when(monkeypatch: pytest.MonkeyPatch) -> None:
