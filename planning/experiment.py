@@ -243,7 +243,10 @@ def _schedule_and_host_side(
 
     `jobs` has the hosts of each workload.
     """
-    hints = [replace(hints_of(cell.fabric, hosts), keys=experiment.keys) for hosts in jobs]
+    delay_s = experiment.send_delay_ns / 1e9
+    hints = [
+        replace(hints_of(cell.fabric, hosts), keys=experiment.keys, send_delay_s=delay_s) for hosts in jobs
+    ]
     schedules = [_expanded(experiment, number, cell.algorithm, one) for number, one in enumerate(hints)]
     if cell.algorithm not in (INA, INA_LEAF):
         return together(schedules), ()

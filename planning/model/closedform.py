@@ -17,7 +17,7 @@ from gradwire.planning.transport import payload_efficiency
 from gradwire.traces.schedules.collectives import algorithm
 from gradwire.traces.schedules.hints import as_float32
 from gradwire.traces.schedules.kinds import CollectiveKind, narrowing
-from gradwire.traces.schedules.names import BY_COLLECTIVE
+from gradwire.traces.schedules.names import BY_COLLECTIVE, EARLY
 from gradwire.traces.schedules.schedule import Op, Schedule
 from gradwire.traces.units import show_count, show_ns
 
@@ -158,7 +158,10 @@ def _of_op(plan: Plan, op: Op, members: Sequence[int], is_stage: bool, costs: Co
     how = f"by {op.algorithm}" if op.algorithm else "as it was captured"
     missing = ClosedTime(None, None, f"there is no formula for {op.kind} {how}")
     hints = replace(
-        hints_of(plan.fabric, [plan.placement[rank] for rank in members]), keys=plan.keys, sizes=op.sizes
+        hints_of(plan.fabric, [plan.placement[rank] for rank in members]),
+        keys=plan.keys,
+        sizes=op.sizes,
+        send_delay_s=plan.schedule.send_delay_ns / 1e9,
     )
     n_ranks = len(op.givers or members)
     own: CollectiveKind = next((each for each in BY_COLLECTIVE if each == op.kind), "allreduce")
@@ -173,7 +176,8 @@ def _of_op(plan: Plan, op: Op, members: Sequence[int], is_stage: bool, costs: Co
     if time_s is None:
         return missing
     if not does.has_time_at(plan.pace):
-        return ClosedTime(None, None, f"there is no formula for {op.kind} {how} at the pace {plan.pace}")
+        pace = plan.pace or does.pace or EARLY
+        return ClosedTime(None, None, f"there is no formula for {op.kind} {how} at the pace {pace}")
     is_bound = not does.is_exact(n_ranks, hints)
     text = does.closed_form or f"that of {does.name}"
     return ClosedTime(f"at most {text}" if is_bound else text, time_s, is_bound=is_bound)

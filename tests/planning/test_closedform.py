@@ -10,12 +10,17 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.calibration import Calibration, Shift
 from gradwire.planning.model.closedform import Costs, closed_time, measured_costs, nominal_costs
 from gradwire.planning.model.loads import plan_load
+from gradwire.planning.model.simulation import simulate
 from gradwire.results.planfigures import nominal_figures
 from gradwire.traces.making.collectives import made_allreduce
+from gradwire.traces.schedules.algorithms.doubletree import double_binary_tree
 from gradwire.traces.schedules.algorithms.graph import Graph
 from gradwire.traces.schedules.algorithms.multitree import grow
 from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.names import EARLY, STEP, Pace
+from gradwire.traces.schedules.pacing import paced
 from gradwire.traces.schedules.schedule import Gate, Op, together
+from gradwire.traces.schedules.sends import Sends
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 
 COSTS = Costs(0.003, 2e-7, "made up")
@@ -116,20 +121,22 @@ def test_on_a_fabric_that_no_flows_share_the_fluid_time_is_the_closed_form() -> 
 
 @pytest.mark.parametrize("delay_ns", [0, 50_000_000])
 @pytest.mark.parametrize(
-    ("algorithm", "p", "is_bound"),
+    ("algorithm", "p", "pace", "is_bound"),
     [
-        ("multitree", 8, False),
-        ("multitree", 6, True),
-        ("multitree", 17, True),
-        ("double-binary-tree", 8, True),
+        ("multitree", 8, None, False),
+        ("multitree", 6, None, True),
+        ("multitree", 17, None, True),
+        ("double-binary-tree", 8, STEP, True),
+        ("double-binary-tree", 12, STEP, True),
     ],
 )
 def test_a_form_that_is_only_a_bound_is_said_to_be_one_and_no_time_is_held_against_it(
-    algorithm: str, p: int, is_bound: bool, delay_ns: int
+    algorithm: str, p: int, pace: Pace | None, is_bound: bool, delay_ns: int
 ) -> None:
     """Under one switch p-1 steps are the fewest; MultiTree needs more where p is no power of two."""
     cell = Cell(parse_fabric(f"star:hosts={p}"), algorithm, "linear", "ecmp")
-    plan = plan_of(cell, Experiment(made_allreduce(p, p << 16), "test", send_delay_ns=delay_ns))
+    job = Experiment(made_allreduce(p, p << 16), "test", pace=pace, send_delay_ns=delay_ns)
+    plan = plan_of(cell, job)
     figures = nominal_figures(plan, plan_load(plan))
     assert figures["closed_is_bound"] == is_bound
     assert (figures["closed_form"] or "").startswith("at most ") == is_bound
@@ -138,6 +145,33 @@ def test_a_form_that_is_only_a_bound_is_said_to_be_one_and_no_time_is_held_again
         assert plan.prediction.fluid_s < (figures["closed_s"] or 0.0)
     else:
         assert figures["ratio_closed"] == pytest.approx(1.0)
+
+
+def test_early_a_double_binary_tree_may_take_longer_than_by_step_and_has_no_formula() -> None:
+    """12 ranks, 64 MiB in 130 pieces, no latency: pieces that share a link come late to the next rank."""
+    cell = Cell(parse_fabric("star:hosts=12"), "double-binary-tree", "linear", "ecmp")
+    early, step = (plan_of(cell, Experiment(made_allreduce(12, 64 * MIB), "x", pace=p)) for p in (None, STEP))
+    closed = closed_time(step, nominal_costs(step))
+    assert step.prediction.fluid_s < (closed.time_s or 0.0) < early.prediction.fluid_s
+    missing = closed_time(early, nominal_costs(early)).missing
+    assert missing == "there is no formula for allreduce by double-binary-tree at the pace early"
+
+
+@pytest.mark.parametrize("pace", [EARLY, STEP])
+@pytest.mark.parametrize("delay_ms", [0, 5, 50])
+def test_a_double_binary_tree_has_nearly_the_best_number_of_pieces_for_the_delay(
+    pace: Pace, delay_ms: int
+) -> None:
+    """Of a power of two pieces; without the delay it would take up to 3.3 times as long."""
+    cell = Cell(parse_fabric("star:hosts=8"), "double-binary-tree", "linear", "ecmp")
+    delay_ns = delay_ms * 1_000_000
+    plan = plan_of(cell, Experiment(made_allreduce(8, MIB), "x", pace=pace, send_delay_ns=delay_ns))
+    times_s = []
+    for n_pieces in (1, 2, 4, 8, 16, 32):
+        sends = paced(Sends.of(double_binary_tree(8, MIB, n_pieces)), pace)
+        schedule = replace(plan.schedule, sends=sends)
+        times_s.append(simulate(plan.fabric, plan.flows, schedule).time_s)
+    assert plan.prediction.fluid_s <= 1.25 * min(times_s)
 
 
 def test_each_job_has_the_time_of_its_own_ring() -> None:

@@ -72,7 +72,8 @@ class Algorithm:
     With them the hints' leaves and rates are of all ranks, servers included.
 
     The sends get what they have to wait for by `pace` (traces.schedules.pacing) if the user chooses no other;
-    None: they say it themselves.  The closed form is of that pace, or of any with `any_pace`.  It is
+    None: they say it themselves.  The closed form is of that pace, of `closed_pace` if it is given,
+    or of any with `any_pace`.  It is
     the time where `is_exact(p, hints)`, else at most that.
 
     With `stages(n_ranks, nbytes, hints)` an allreduce is done by several operations one after the other, and
@@ -88,11 +89,13 @@ class Algorithm:
     pace: str | None = EARLY
     stages: StagesOf | None = None
     any_pace: bool = False
+    closed_pace: str | None = None
     is_exact: Exactness = always
 
     def has_time_at(self, pace: str | None) -> bool:
         """Whether the closed form is of sends at this pace; None: at the algorithm's own."""
-        return self.any_pace or pace in (None, self.pace or EARLY)
+        own = self.pace or EARLY
+        return self.any_pace or (pace or own) == (self.closed_pace or own)
 
 
 class NotServedError(ValueError):

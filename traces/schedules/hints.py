@@ -18,6 +18,7 @@ class Hints:
     `grid` is (rows, columns) of a grid of the ranks, of which rank r is in row r div columns; None: the most
     square one.  `host_bps` is the rate of the slowest host's link, `rates_bps` has that of each rank's.
     `keys` are the elements of each tensor in the buffer, in their order there; empty if nobody said.
+    `send_delay_s` is for how long each send is held back, as on a slow core.
     `sizes` are those of an alltoall of uneven blocks: what each rank has for each; empty: blocks of one size.
     """
 
@@ -28,6 +29,7 @@ class Hints:
     rates_bps: Sequence[int] = ()
     keys: Sequence[int] = ()
     sizes: BlockSizes = ()
+    send_delay_s: float = 0.0
 
 
 NO_HINTS = Hints()
