@@ -142,8 +142,7 @@ def show(
         print_result(to, rows, matrix.folder, verbose)
     if html:
         write_report(html, described.title, described.introduction, rows)
-    if parquet:
-        write_tables(parquet, [matrix])
+    write_tables([matrix], parquet)
     if not as_json:
         print_outputs(html, parquet)
     if any(row.verdict not in ("valid", REFUSED) for row in rows):

@@ -192,6 +192,15 @@ HtmlOption = Annotated[
         "--html", metavar="FILE", help="Write a report to this file: one HTML page that needs no other file."
     ),
 ]
+CsvOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--csv",
+        metavar="DIR",
+        help="Also write all tables to this folder, as CSV files (docs/schemas.md).",
+        show_default=False,
+    ),
+]
 ParquetOption = Annotated[
     Path | None,
     typer.Option(

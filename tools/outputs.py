@@ -1,6 +1,6 @@
 """Where a command writes its results, and what it was asked for besides: a page, and tables."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,6 +8,8 @@ from gradwire.tools.console import plain
 from gradwire.tools.dygraphs import need_library
 
 if TYPE_CHECKING:  # commands that have no results of runs need not wait for it
+    import pandas as pd
+
     from gradwire.results.matrixfile import Matrix
 
 RUNS = "runs"  # where results go, below the current folder
@@ -35,22 +37,33 @@ def check_report(html: Path | None) -> None:
         need_library()
 
 
-def check_tables(parquet: Path | None) -> None:
-    """The same for the folder of the tables, which need not be there yet."""
-    if parquet and parquet.exists() and not parquet.is_dir():
-        raise NotADirectoryError(f"--parquet {parquet} is a file; name a folder")
+def check_tables(parquet: Path | None, csv: Path | None = None) -> None:
+    """The same for the folders of tables, which need not be there yet."""
+    for option, folder in (("--parquet", parquet), ("--csv", csv)):
+        if folder and folder.exists() and not folder.is_dir():
+            raise NotADirectoryError(f"{option} {folder} is a file; name a folder")
 
 
-def write_tables(parquet: Path, several: "Sequence[Matrix]") -> None:
-    """The tables of these results.  Raise BadRun, OSError."""
-    from gradwire.results.runtables import Results  # pandas takes a while to import
-    from gradwire.traces.frames import write_parquet
+def write_tables(several: "Sequence[Matrix]", parquet: Path | None, csv: Path | None = None) -> None:
+    """The tables of these results, where they are asked for.  Raise BadRun, OSError."""
+    if parquet or csv:
+        from gradwire.results.runtables import Results  # pandas takes a while to import
 
-    write_parquet(Results(tuple(several)).tables, parquet)
+        write_frames(Results(tuple(several)).tables, parquet, csv)
 
 
-def print_outputs(html: Path | None, parquet: Path | None) -> None:
+def write_frames(frames: "Mapping[str, pd.DataFrame]", parquet: Path | None, csv: Path | None) -> None:
+    """In both forms that are asked for.  Raise OSError."""
+    from gradwire.traces.frames import write_csv, write_parquet
+
+    if parquet:
+        write_parquet(frames, parquet)
+    if csv:
+        write_csv(frames, csv)
+
+
+def print_outputs(html: Path | None, parquet: Path | None, csv: Path | None = None) -> None:
     """A line for each that was written."""
-    for name, path in (("report", html), ("tables", parquet)):
+    for name, path in (("report", html), ("tables", parquet), ("tables", csv)):
         if path:
             print(plain(f"{name}: {path}"))

@@ -1,4 +1,4 @@
-"""Records as pandas frames, and frames as Parquet files.  An edge module: it writes files.
+"""Records as pandas frames, and frames as Parquet and CSV files.  An edge module: it writes files.
 
 A record's field is a column with the type that the field has, also where there is no record.  A field that is
 a record itself is several columns, FIELD_PART; a list is a text.  What is not known is missing (NaN, NA).
@@ -11,7 +11,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from gradwire.traces.files import write_whole_bytes
+from gradwire.traces.files import write_whole, write_whole_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,10 +94,26 @@ def write_parquet(frames: "Mapping[str, pd.DataFrame]", folder: Path) -> tuple[P
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = tuple(folder / f"{name}.parquet" for name in frames)
+    paths = _paths(frames, folder, "parquet")
     for path, table in zip(paths, frames.values(), strict=True):
         packed = BytesIO()
         pq.write_table(pa.Table.from_pandas(table, preserve_index=False), packed, compression="zstd")
         write_whole_bytes(path, packed.getvalue())
     return paths
+
+
+def write_csv(frames: "Mapping[str, pd.DataFrame]", folder: Path) -> tuple[Path, ...]:
+    """NAME.csv in the folder for each frame, with an empty cell for what is missing; whole or not at all.
+
+    Raise OSError.
+    """
+    paths = _paths(frames, folder, "csv")
+    for path, table in zip(paths, frames.values(), strict=True):
+        write_whole(path, table.to_csv(index=False))
+    return paths
+
+
+def _paths(frames: "Mapping[str, pd.DataFrame]", folder: Path, ending: str) -> tuple[Path, ...]:
+    """The file of each frame, in the folder, which is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return tuple(folder / f"{name}.{ending}" for name in frames)

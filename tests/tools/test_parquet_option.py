@@ -69,12 +69,15 @@ def test_an_inspection_is_in_the_tables_of_its_csv(tmp_path: Path) -> None:
 def test_the_tables_of_a_report_are_those_of_python(tmp_path: Path) -> None:
     plans = [allreduce_plan("star:hosts=4", name, nbytes=MIB) for name in ("ring", "halving-doubling")]
     folder = made_matrix(tmp_path / "m", plans, (1.0, 2.0))
-    assert run("report", folder, "--parquet", tmp_path / "t") == 0
+    assert run("report", folder, "--parquet", tmp_path / "t", "--csv", tmp_path / "c") == 0
     of_python = gradwire.read_results(folder).tables
     found = tables(tmp_path / "t")
     assert set(found) == set(of_python)
     for name, table in of_python.items():
         pd.testing.assert_frame_equal(found[name], table)
+        written = pd.read_csv(tmp_path / "c" / f"{name}.csv")
+        assert (list(written.columns), len(written)) == (list(table.columns), len(table))
+    assert list(pd.read_csv(tmp_path / "c" / "rows.csv")["time_s_median"]) == [1.5, 1.5]
 
 
 @pytest.mark.parametrize("words", [("plan", CAPTURE), ("inspect", CAPTURE), ("report", "RUN")])
@@ -82,6 +85,10 @@ def test_a_file_in_place_of_the_folder_is_refused_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[object, ...]
 ) -> None:
     (tmp_path / "file").write_text("")
+    if words[0] != "plan":
+        assert run(*words, "--csv", tmp_path / "file") == 1
+        said = capsys.readouterr().err
+        assert said == f"gradwire: --csv {tmp_path / 'file'} is a file; name a folder\n"
     assert run(*words, "--parquet", tmp_path / "file") == 1
     said = capsys.readouterr().err
     assert said == f"gradwire: --parquet {tmp_path / 'file'} is a file; name a folder\n"

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gradwire.traces.frames import frame, write_parquet
+from gradwire.traces.frames import frame, write_csv, write_parquet
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,14 @@ def test_parquet_has_the_same_types_and_values_and_is_packed_with_zstd(tmp_path:
         )
         pd.testing.assert_frame_equal(pd.read_parquet(path), table)
     assert pq.ParquetFile(paths[0]).metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+def test_csv_has_an_empty_cell_for_what_is_missing(tmp_path: Path) -> None:
+    (path,) = write_csv({"full": frame(Record, [FULL, BARE])}, tmp_path)
+    head, full, bare = path.read_text().splitlines()
+    assert head == ",".join(DTYPES)
+    assert full == "x,a,1152921504606846976,3,0.5,True,False,f,0.25,2,1 2,one; two"
+    assert bare == "y,b,2,,,False,,g,,,,"
 
 
 def test_no_half_a_file_stays_where_there_is_none(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from gradwire.results.advice import Step, advise
 from gradwire.tools.console import plain
 from gradwire.tools.dygraphs import need_library
 from gradwire.tools.inspect_tables import print_analysis
-from gradwire.tools.options import CapturesArgument, JsonOption, ParquetOption, RankMapOption
+from gradwire.tools.options import CapturesArgument, CsvOption, JsonOption, ParquetOption, RankMapOption
 from gradwire.tools.outputs import check_tables
 from gradwire.tools.progressbar import progress_bar
 from gradwire.tools.stdin import with_stdin
@@ -42,15 +42,7 @@ def inspect(  # noqa: PLR0913, PLR0917 - a parameter for each option
             show_default=False,
         ),
     ] = None,
-    csv: Annotated[
-        Path | None,
-        typer.Option(
-            "--csv",
-            metavar="DIR",
-            help="Also write the tables, and a table of all messages, as CSV files to this folder.",
-            show_default=False,
-        ),
-    ] = None,
+    csv: CsvOption = None,
     parquet: ParquetOption = None,
     perfetto: Annotated[
         Path | None,
@@ -91,7 +83,7 @@ def inspect(  # noqa: PLR0913, PLR0917 - a parameter for each option
     """
     captures = with_stdin(captures)
     line_rate_bps = None if line_rate is None else _positive_bps(line_rate)
-    check_tables(parquet)
+    check_tables(parquet, csv)
     if html is not None:
         need_library()
     if verified is not None:

@@ -12,8 +12,8 @@ from gradwire.results.matrixfile import Matrix, matrix_json
 from gradwire.results.resultfolder import load_results, load_several
 from gradwire.results.trustresult import Live, TrustMatrix, TrustRow
 from gradwire.tools.console import console
-from gradwire.tools.options import HtmlOption, JsonOption, ParquetOption, VerboseOption
-from gradwire.tools.outputs import check_report, check_tables, print_outputs, write_tables
+from gradwire.tools.options import CsvOption, HtmlOption, JsonOption, ParquetOption, VerboseOption
+from gradwire.tools.outputs import check_report, check_tables, print_outputs, write_frames, write_tables
 from gradwire.tools.resultwords import about_words, missing_words
 from gradwire.tools.sidebyside import run_names, side_by_side
 from gradwire.tools.table import rich_table
@@ -34,6 +34,7 @@ def report(
     ],
     html: HtmlOption = None,
     parquet: ParquetOption = None,
+    csv: CsvOption = None,
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
@@ -48,15 +49,17 @@ def report(
     needed; `gradwire compare` says which differences are more than noise.
     """
     check_report(html)
-    check_tables(parquet)
+    check_tables(parquet, csv)
     if len(runs) == 1 and isinstance(results := load_results(runs[0]), TrustMatrix):
-        _show_trust(results, runs[0], html, parquet, as_json=as_json)
+        _write_trust(results, html, parquet, csv)
+        _show_trust(results, runs[0], as_json=as_json)
+        if not as_json:
+            print_outputs(html, parquet, csv)
         return
     several = load_several(runs)
     if html:
         _write(html, several)
-    if parquet:
-        write_tables(parquet, several)
+    write_tables(several, parquet, csv)
     if as_json:
         print(json.dumps([{"folder": str(each.folder), **matrix_json(each)} for each in several], indent=1))
         return
@@ -73,18 +76,20 @@ def report(
         print_rows(to, each.rows, verbose)
         if sentence := answer_of_rows(each.rows):
             to.print(f"\n{sentence}")
-    print_outputs(html, parquet)
+    print_outputs(html, parquet, csv)
 
 
-def _show_trust(
-    matrix: TrustMatrix, folder: Path, html: Path | None, parquet: Path | None, *, as_json: bool
-) -> None:
+def _write_trust(matrix: TrustMatrix, html: Path | None, parquet: Path | None, csv: Path | None) -> None:
     if html:
         write_trust(html, matrix)
-    if parquet:
-        from gradwire.traces.frames import frame, write_parquet  # pandas takes a while to import
+    if parquet or csv:
+        from gradwire.traces.frames import frame  # pandas takes a while to import
 
-        write_parquet({"rows": frame(TrustRow, matrix.rows), "live": frame(Live, matrix.live)}, parquet)
+        tables = {"rows": frame(TrustRow, matrix.rows), "live": frame(Live, matrix.live)}
+        write_frames(tables, parquet, csv)
+
+
+def _show_trust(matrix: TrustMatrix, folder: Path, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps([{"folder": str(folder), **matrix.to_json()}], indent=1))
         return
@@ -92,7 +97,6 @@ def _show_trust(
     if words := missing_words(matrix):
         to.print(words)
     print_matrix(to, matrix)
-    print_outputs(html, parquet)
 
 
 def _write(html: Path, several: Sequence[Matrix]) -> None:
