@@ -27,11 +27,16 @@ def replayed_messages(folder: Path, plan: Plan, repeats: int) -> list[tuple[Sent
                 )
             moments = queued if event.event == "queued" else arrived
             moments[event.repeat][event.send] = event.t_ns
-    by_repeat = []
-    for begins, ends in zip(queued, arrived, strict=True):
-        both = [number for number in begins if number in ends]
-        by_repeat.append(tuple(_message(plan, number, begins[number], ends[number]) for number in both))
-    return by_repeat
+    sends, ops = list(plan.schedule.sends), plan.schedule.ops
+
+    def message(number: int, start_ns: int, end_ns: int) -> SentMessage:
+        send = sends[number]
+        return SentMessage(ops[send.op].iteration, send.src, send.dst, send.nbytes, start_ns, end_ns)
+
+    return [
+        tuple(message(number, begins[number], ends[number]) for number in begins if number in ends)
+        for begins, ends in zip(queued, arrived, strict=True)
+    ]
 
 
 def likeness(
@@ -43,9 +48,3 @@ def likeness(
     iterations = {op.iteration for op in plan.schedule.ops}
     same = [message for message in captured if message.iteration in iterations]
     return median(fidelity(same, each).score for each in replayed) if same else None
-
-
-def _message(plan: Plan, number: int, start_ns: int, end_ns: int) -> SentMessage:
-    send = plan.schedule.sends[number]
-    iteration = plan.schedule.ops[send.op].iteration
-    return SentMessage(iteration, send.src, send.dst, send.nbytes, start_ns, end_ns)

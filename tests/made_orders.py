@@ -12,8 +12,9 @@ Held = list[dict[int, Counter[int]]]
 """held[rank][start of a piece] counts whose data are in it."""
 
 
-def in_any_order(sends: Sequence[Send], seed: int) -> list[Send]:
+def in_any_order(listed: Iterable[Send], seed: int) -> list[Send]:
     """The sends numbered again, in an order that `needs` and `ready` allow, drawn at random."""
+    sends = list(listed)
     left = {number: {*send.needs, *send.ready} for number, send in enumerate(sends)}
     frees: defaultdict[int, list[int]] = defaultdict(list)
     for number, before in left.items():

@@ -276,17 +276,20 @@ def test_the_paths_are_those_of_the_job_that_was_trained_on_the_target(tmp_path:
         return bench
 
     samples = dict(zip(fabrics, (LONGER, LONGER.with_name("slow_ddp_8_mlp_star100M")), strict=True))
+    connected = {
+        spec: {(each.a, each.b): each for each in connections(open_trace([sample]))}
+        for spec, sample in samples.items()
+    }
     live = FakeLive(iterations=12, samples=samples)
     carry_out(TrustTrial(live_job(), fabrics, repeats=1), tmp_path / "m", True, live, noting)
     assert [plan.fabric.spec for plan in plans] == [*fabrics, *fabrics]
     for plan in plans:
-        connected = {(each.a, each.b): each for each in connections(open_trace([samples[plan.fabric.spec]]))}
         n_chosen = 0
         for flow in plan.flows:
             if len(flow.path) < 4:
                 continue
             low, high = sorted((flow.src, flow.dst))
-            each = connected[low, high]
+            each = connected[plan.fabric.spec][low, high]
             ports = {each.a: each.port_a, each.b: each.port_b}
             leaf = flow.path[1]
             ups = sorted(port for port, node in plan.fabric.neighbours[leaf.node].items() if node[0] == "s")

@@ -111,7 +111,7 @@ def cases(sizes: list[int]) -> list[tuple[str, int, int, Sequence[Send], Right]]
             found.append(
                 (f"four-way ring {rows}x{columns}", p, nbytes, four_way_ring(rows, columns, nbytes), summed)
             )
-    return [(name, p, size, early(Sends.of(sends)), right) for name, p, size, sends, right in found]
+    return [(name, p, size, list(early(Sends.of(sends))), right) for name, p, size, sends, right in found]
 
 
 @pytest.mark.parametrize("nbytes", SIZES)
