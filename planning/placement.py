@@ -1,6 +1,10 @@
-"""Which host each rank runs on."""
+"""Which host each rank runs on.
 
-from collections.abc import Callable, Iterator
+A package adds one with an entry point in the group `gradwire.placement`; it cannot replace a built-in.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import EntryPoint, entry_points
 from itertools import zip_longest
 from math import gcd
 
@@ -8,8 +12,11 @@ from gradwire.planning.fabrics.bigraph import BiGraph, bigraph_of, kind_of
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.paths import access_switch
 from gradwire.planning.refused import Refused
+from gradwire.traces import plugins
 from gradwire.traces.seeded import draw
 from gradwire.traces.units import one_of
+
+GROUP = "gradwire.placement"
 
 
 def place(name: str, fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:
@@ -17,10 +24,31 @@ def place(name: str, fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]
 
     Raise ValueError for a placement that does not exist, Refused for one that makes no sense here.
     """
-    one_of("placement", name, PLACEMENTS)
+    one_of("placement", name, placement_names())
     if n_ranks > len(fabric.hosts):
         raise Refused(f"{n_ranks} ranks need {n_ranks} hosts, but {fabric.spec} has {len(fabric.hosts)}")
-    return PLACEMENTS[name](fabric, n_ranks, seed)
+    if name in PLACEMENTS:
+        return PLACEMENTS[name](fabric, n_ranks, seed)
+    (entry, *_) = entry_points(group=GROUP, name=name)
+    return _checked(entry, plugins.loaded(entry)(fabric, n_ranks, seed), fabric, n_ranks)
+
+
+def placement_names() -> tuple[str, ...]:
+    """The names of all placements: the built-in ones, then those of installed packages by name."""
+    offered = {entry.name for entry in entry_points(group=GROUP)}
+    return (*PLACEMENTS, *sorted(offered - set(PLACEMENTS)))
+
+
+def _checked(entry: EntryPoint, hosts: Sequence[str], fabric: Fabric, n_ranks: int) -> tuple[str, ...]:
+    """What a package's placement gives.  Raise BadPlugin if that is not a host of its own for each rank."""
+    whose, known = plugins.plugin_name(entry), set(fabric.hosts)
+    if len(hosts) != n_ranks:
+        raise plugins.BadPlugin(f"{whose} places {len(hosts)} ranks, not {n_ranks}")
+    if strange := next((host for host in hosts if host not in known), None):
+        raise plugins.BadPlugin(f"{whose} names {str(strange)[:40]!r}, which is no host of {fabric.spec}")
+    if len(set(hosts)) < n_ranks:
+        raise plugins.BadPlugin(f"{whose} puts two ranks on one host")
+    return tuple(hosts)
 
 
 def linear(fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]:

@@ -102,10 +102,11 @@ DOORS: dict[str, set[str]] = {
     "traces/schedules/names.py": {"importlib"},  # algorithms of installed packages
     "planning/capturefabric.py": {"is_dir", "is_file", "read_bytes"},
     "planning/fabrics/fabricfile.py": {"read_at_most"},
-    "planning/fabrics/spec.py": {"is_file"},
+    "planning/fabrics/spec.py": {"is_file", "importlib"},
     "planning/jobs.py": {"is_dir", "is_file", "open"},
     "planning/plan.py": {"read_at_most", "write_whole"},
     "planning/routing/policies.py": {"importlib"},  # policies of installed packages
+    "planning/placement.py": {"importlib"},  # placements of installed packages
     "planning/runfiles.py": {"open", "read_bytes"},
     "results/audit/runaudit.py": {"exists", "read_table"},
     "results/laboratory.py": {"exists"},

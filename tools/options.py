@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from gradwire.emu.options import SWITCHES
-from gradwire.planning.fabrics.spec import FAMILIES
-from gradwire.planning.placement import PLACEMENTS
+from gradwire.planning.fabrics.spec import FAMILIES, family_names
+from gradwire.planning.placement import placement_names
 from gradwire.planning.routing.policies import policy_names
 from gradwire.tools.completing import completing
 from gradwire.traces.schedules.names import CHOICES, algorithm_names
@@ -44,7 +44,8 @@ def _fabric_help() -> str:
         "delay=10us (per cable; default 0)",
         "mtu=9000 (bytes; default 1500)",
     )
-    examples = either([family.example for family in FAMILIES.values()])
+    of_packages = [f"{name}:… (of a package)" for name in family_names() if name not in FAMILIES]
+    examples = either([*(family.example for family in FAMILIES.values()), *of_packages])
     return f"Fabric: {examples}, or a YAML file. Optional keys, after commas: {', '.join([*own, *links])}"
 
 
@@ -100,11 +101,11 @@ ALGORITHMS = tuple(dict.fromkeys((*CHOICES, *algorithm_names())))
 ALGORITHM_HELP = _choices_help(
     "Algorithm for every allreduce, or for the only other kind of collective.", ALGORITHMS
 )
-PLACEMENT_HELP = _choices_help("How ranks are placed on hosts.", tuple(PLACEMENTS))
+PLACEMENT_HELP = _choices_help("How ranks are placed on hosts.", placement_names())
 ROUTES_HELP = _choices_help("How flows are routed.", policy_names())
 complete_fabric = completing([family.example for family in FAMILIES.values()])
 complete_algorithm = completing(ALGORITHMS, MEANINGS)
-complete_placement = completing(PLACEMENTS, MEANINGS)
+complete_placement = completing(placement_names(), MEANINGS)
 complete_routes = completing(policy_names, MEANINGS)
 REPEATABLE = "Repeatable."
 

@@ -7,7 +7,9 @@ from typing import Any
 
 NOUNS = {  # by the group of entry points
     "gradwire.collective": "algorithm",
+    "gradwire.fabric": "fabric family",
     "gradwire.framing": "framing",
+    "gradwire.placement": "placement",
     "gradwire.routing": "routing policy",
 }
 

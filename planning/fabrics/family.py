@@ -1,6 +1,6 @@
 """What the fabric families have in common: their keys, their limits and the canonical spec."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gradwire.planning.fabrics.fabric import (
@@ -53,6 +53,26 @@ class LinkSpec:
 
 
 DEFAULT_LINKS = LinkSpec()
+LINK_KEYS = ("rate", "uplink_rate", "queue", "delay", "mtu")
+GRID_KEYS = ("rate", "host_rate", "queue", "delay", "mtu")
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """`build` makes the fabric of some sizes; it raises ValueError for those that it cannot have.
+
+    `sizes` are the whole numbers that a spec takes, by key, and their defaults (None: must be given).
+    """
+
+    build: Callable[[Mapping[str, int], LinkSpec], Fabric]
+    sizes: Mapping[str, int | None]
+    example: str
+    link_keys: tuple[str, ...] = LINK_KEYS
+
+    @property
+    def is_grid(self) -> bool:
+        """Whether `rate` is that of the cables between switches."""
+        return "host_rate" in self.link_keys
 
 
 def check_mtu(mtu_nbytes: int) -> None:

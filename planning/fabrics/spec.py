@@ -1,7 +1,11 @@
-"""Fabrics by name: `fat-tree:k=4`, `bigraph:n=8,m=2,rate=50M`, `torus:x=4,y=4`, or `lab.yaml`."""
+"""Fabrics by name: `fat-tree:k=4`, `bigraph:n=8,m=2,rate=50M`, `torus:x=4,y=4`, or `lab.yaml`.
+
+A package adds a family with an entry point in the group `gradwire.fabric`; it cannot replace a built-in.
+"""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -11,59 +15,83 @@ from gradwire.planning.fabrics.fabricdocument import FAMILY, fabric_of
 from gradwire.planning.fabrics.fabricfile import is_file, read_fabric
 from gradwire.planning.fabrics.fabricwriter import document_of
 from gradwire.planning.fabrics.families import fat_tree, leaf_spine, star
-from gradwire.planning.fabrics.family import DEFAULT_RATE_BPS, LinkSpec
+from gradwire.planning.fabrics.family import DEFAULT_RATE_BPS, GRID_KEYS, Family, LinkSpec
 from gradwire.planning.fabrics.grids import mesh, torus
 from gradwire.planning.fabrics.ownrates import KEY
+from gradwire.traces import plugins
 from gradwire.traces.units import did_you_mean, not_one_of, parse_bps, parse_nbytes, parse_ns
 
 MAX_SPEC_LENGTH = 200
-_LINK_KEYS = ("rate", "uplink_rate", "queue", "delay", "mtu")
-_GRID_KEYS = ("rate", "host_rate", "queue", "delay", "mtu")
-
-
-@dataclass(frozen=True, slots=True)
-class _Family:
-    """`sizes` are the whole numbers it takes, by key, and their defaults (None: must be given)."""
-
-    build: Callable[[Mapping[str, int], LinkSpec], Fabric]
-    sizes: Mapping[str, int | None]
-    example: str
-    link_keys: tuple[str, ...] = _LINK_KEYS
-
-    @property
-    def is_grid(self) -> bool:
-        """Whether `rate` is that of the cables between switches."""
-        return "host_rate" in self.link_keys
-
+GROUP = "gradwire.fabric"
 
 FAMILIES = {
-    "bigraph": _Family(
+    "bigraph": Family(
         lambda size, links: bigraph(size["n"], size["m"], links), {"n": None, "m": None}, "bigraph:n=8,m=2"
     ),
-    "fat-tree": _Family(
+    "fat-tree": Family(
         lambda size, links: fat_tree(size["k"], size["levels"], links),
         {"k": None, "levels": 3},
         "fat-tree:k=4",
     ),
-    "leaf-spine": _Family(
+    "leaf-spine": Family(
         lambda size, links: leaf_spine(size["leaves"], size["spines"], size["hosts"], links),
         {"leaves": None, "spines": None, "hosts": None},
         "leaf-spine:leaves=4,spines=2,hosts=2",
     ),
-    "mesh": _Family(
+    "mesh": Family(
         lambda size, links: mesh(size["x"], size["y"], links),
         {"x": None, "y": None},
         "mesh:x=4,y=4",
-        _GRID_KEYS,
+        GRID_KEYS,
     ),
-    "star": _Family(lambda size, links: star(size["hosts"], links), {"hosts": None}, "star:hosts=8"),
-    "torus": _Family(
+    "star": Family(lambda size, links: star(size["hosts"], links), {"hosts": None}, "star:hosts=8"),
+    "torus": Family(
         lambda size, links: torus(size["x"], size["y"], links),
         {"x": None, "y": None},
         "torus:x=4,y=4",
-        _GRID_KEYS,
+        GRID_KEYS,
     ),
 }
+
+
+def family_names() -> tuple[str, ...]:
+    """The names of all families: the built-in ones, then those of installed packages by name."""
+    offered = {entry.name for entry in entry_points(group=GROUP)}
+    return (*FAMILIES, *sorted(offered - set(FAMILIES)))
+
+
+def _family(name: str) -> Family:
+    """Raise ValueError if neither gradwire nor a package offers it, BadPlugin if what that offers is none."""
+    if name in FAMILIES:
+        return FAMILIES[name]
+    for entry in entry_points(group=GROUP, name=name):
+        loaded: Any = plugins.loaded(entry)
+        if not isinstance(loaded, Family):
+            raise plugins.BadPlugin(
+                f"{plugins.plugin_name(entry)} is a {type(loaded).__name__}, not a Family"
+            )
+        return replace(loaded, build=_checked(entry, loaded))
+    raise ValueError(not_one_of("family", name, family_names()))
+
+
+def _checked(entry: EntryPoint, family: Family) -> Callable[[Mapping[str, int], LinkSpec], Fabric]:
+    """The fabrics of a package, held to what those of a file are held to."""
+
+    def build(sizes: Mapping[str, int], links: LinkSpec) -> Fabric:
+        fabric: Any = family.build(sizes, links)
+        whose = plugins.plugin_name(entry)
+        if not isinstance(fabric, Fabric) or fabric.family != entry.name:
+            raise plugins.BadPlugin(f"{whose} makes no Fabric of the family {entry.name}")
+        try:
+            same = fabric_of(document_of(fabric), name=FAMILY)
+        except ValueError as error:
+            raise plugins.BadPlugin(f"{whose} makes a fabric that cannot be: {error}") from error
+        if (same.hosts, same.links) != (fabric.hosts, fabric.links):
+            raise plugins.BadPlugin(f"{whose} numbers ports otherwise than `build` does")
+        made: Fabric = fabric
+        return made
+
+    return build
 
 
 def parse_fabric(text: str) -> Fabric:
@@ -127,14 +155,12 @@ def with_rates(fabric: Fabric, host_bps: int, inner_bps: int | None) -> Fabric:
     return family.build(sizes, replace(rates, own_rates_bps={}))
 
 
-def _values(text: str) -> tuple[_Family, dict[str, int], LinkSpec]:
+def _values(text: str) -> tuple[Family, dict[str, int], LinkSpec]:
     if len(text) > MAX_SPEC_LENGTH:
         raise ValueError(f"a spec has at most {MAX_SPEC_LENGTH} characters, this one has {len(text)}")
     name, _, pairs = text.partition(":")
-    family = FAMILIES.get(name)
-    if family is None:
-        raise ValueError(not_one_of("family", name, FAMILIES))
-    values = _keys(name, pairs)
+    family = _family(name)
+    values = _keys(name, family, pairs)
     for key in values:
         if key == "uplink_rate" and family.is_grid:
             raise ValueError(
@@ -154,26 +180,26 @@ def _values(text: str) -> tuple[_Family, dict[str, int], LinkSpec]:
     return family, sizes, _link_spec(values)
 
 
-def _keys(family: str, text: str) -> dict[str, str]:
+def _keys(name: str, family: Family, text: str) -> dict[str, str]:
     values: dict[str, str] = {}
     for part in text.split(",") if text else ():
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not key or not value:
-            raise ValueError(f"{part!r} is not written as key=value{_as_meant(family, text)}")
+            raise ValueError(f"{part!r} is not written as key=value{_as_meant(name, family, text)}")
         if key in values:
             raise ValueError(f"{key} is given twice")
         values[key] = value
     return values
 
 
-def _as_meant(family: str, text: str) -> str:
+def _as_meant(name: str, family: Family, text: str) -> str:
     """`: write fat-tree:k=4`, where the sizes of a family came without their keys."""
-    keys = [key for key, default in FAMILIES[family].sizes.items() if default is None]
+    keys = [key for key, default in family.sizes.items() if default is None]
     values = text.split(",")
     if len(values) != len(keys) or not all(value.isascii() and value.isdigit() for value in values):
-        return f", as in {FAMILIES[family].example}"
+        return f", as in {family.example}"
     pairs = ",".join(f"{key}={value}" for key, value in zip(keys, values, strict=True))
-    return f": write {family}:{pairs}"
+    return f": write {name}:{pairs}"
 
 
 def _whole(key: str, value: str) -> int:

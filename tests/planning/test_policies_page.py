@@ -29,7 +29,7 @@ def test_the_table_names_every_policy() -> None:
 def test_the_example_is_a_policy_that_a_package_can_add(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "mine.py").write_text(block("python"))
+    (tmp_path / "drawnpaths.py").write_text(block("python"))
     monkeypatch.syspath_prepend(tmp_path)
     offered = tomllib.loads(block("toml"))["project"]["entry-points"][policies.GROUP]
     entries = EntryPoints([EntryPoint(name, value, policies.GROUP) for name, value in offered.items()])
@@ -40,7 +40,7 @@ def test_the_example_is_a_policy_that_a_package_can_add(
         for flow in plan.flows:
             check_path(plan.fabric, plan.placement[flow.src], plan.placement[flow.dst], flow.path)
     assert {flow.path for flow in plans[0].flows} != {flow.path for flow in plans[1].flows}
-    del sys.modules["mine"]
+    del sys.modules["drawnpaths"]
 
 
 def test_the_example_has_at_most_20_lines() -> None:

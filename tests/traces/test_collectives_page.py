@@ -29,13 +29,13 @@ def block(language: str) -> str:
 @pytest.fixture
 def two_rings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Algorithm]:
     """The example's algorithm, its package as pip would make it known."""
-    (tmp_path / "mine.py").write_text(block("python"))
+    (tmp_path / "tworings.py").write_text(block("python"))
     monkeypatch.syspath_prepend(tmp_path)
     offered = tomllib.loads(block("toml"))["project"]["entry-points"][names.GROUP]
     entries = EntryPoints([EntryPoint(name, value, names.GROUP) for name, value in offered.items()])
     monkeypatch.setattr(names, "entry_points", entries.select)
     yield algorithm("two-rings")
-    sys.modules.pop("mine", None)  # the pages on policies and framings have modules of this name too
+    sys.modules.pop("tworings", None)
 
 
 TABLES: list[tuple[CollectiveKind, ...]] = [  # of the page, in its order

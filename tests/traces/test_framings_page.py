@@ -29,7 +29,7 @@ def block(language: str) -> str:
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The example's package, as pip would make it known."""
-    (tmp_path / "mine.py").write_text(block("python"))
+    (tmp_path / "mineframing.py").write_text(block("python"))
     monkeypatch.syspath_prepend(tmp_path)
     offered = tomllib.loads(block("toml"))["project"]["entry-points"][framings.GROUP]
     entries = EntryPoints([EntryPoint(name, value, framings.GROUP) for name, value in offered.items()])
@@ -37,7 +37,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     framings.framings.cache_clear()
     yield
     framings.framings.cache_clear()
-    sys.modules.pop("mine", None)  # the page on policies has a module of this name too
+    sys.modules.pop("mineframing", None)  # the page on policies has a module of this name too
 
 
 def capture(folder: Path, snaplen: int = 65_535) -> Path:

@@ -1,9 +1,12 @@
 """Whose an error is that came through the code of another package, and what is said of it."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from gradwire.planning.fabrics.spec import family_names, parse_fabric
+from gradwire.planning.placement import place, placement_names
 from gradwire.planning.routing.policies import policy
 from gradwire.tools.exits import report
 from gradwire.traces.plugins import BadPlugin
@@ -75,3 +78,74 @@ def test_a_bug_of_our_own_is_still_ours_beside_such_a_package(
     package.write_text(SOURCE)
     report(KeyError("x"))
     assert capsys.readouterr().err.splitlines()[-1].startswith("gradwire: this is a bug in gradwire")
+
+
+def offering(group: str, monkeypatch: pytest.MonkeyPatch, folder: Path, source: str) -> None:
+    """A package `odd` whose module `oddpackage` offers `odd` in this group."""
+    info = folder / "odd-2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 2\n")
+    (info / "entry_points.txt").write_text(f"[{group}]\nodd = oddpackage:odd\n")
+    (folder / "oddpackage.py").write_text(source)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "oddpackage", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "why"),
+    [
+        ("fabric.hosts[:2]", "places 2 ranks, not 3"),
+        ("('h0', 'h1', 'h1')", "puts two ranks on one host"),
+        ("('h0', 'h1', 'leaf0')", "names 'leaf0', which is no host of star:hosts=4"),
+    ],
+)
+def test_a_placement_that_gives_no_host_to_each_rank_is_refused_with_its_package(
+    hosts: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = f"def odd(fabric, n_ranks, seed):\n    return {hosts}\n"
+    offering("gradwire.placement", monkeypatch, tmp_path, source)
+    assert placement_names()[-1] == "odd"
+    with pytest.raises(BadPlugin) as raised:
+        place("odd", parse_fabric("star:hosts=4"), 3, 0)
+    assert str(raised.value) == f"placement 'odd' of the package odd 2 {why}"
+
+
+FAMILY = """
+from gradwire.planning.fabrics.family import Family, build
+odd = Family(lambda size, links: {MADE}, {"n": None}, "odd:n=2")
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        ("None", "makes no Fabric of the family odd"),
+        ("build('even', size, ['a'], ['a', 'a'], [], links)", "makes no Fabric of the family odd"),
+        ("build('odd', size, ['a', 'b'], ['a', 'b'], [], links)", "makes a fabric that cannot be: "),
+        ("build('odd', size, ['a' * 40], ['a' * 40] * 2, [], links)", "makes a fabric that cannot be: "),
+    ],
+)
+def test_a_fabric_of_a_package_is_held_to_what_one_from_a_file_is(
+    made: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offering("gradwire.fabric", monkeypatch, tmp_path, FAMILY.replace("{MADE}", made))
+    assert family_names()[-1] == "odd"
+    with pytest.raises(BadPlugin) as raised:
+        parse_fabric("odd:n=2")
+    assert str(raised.value).startswith(f"fabric family 'odd' of the package odd 2 {why}")
+
+
+def test_a_family_is_a_family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    offering("gradwire.fabric", monkeypatch, tmp_path, "odd = 3\n")
+    with pytest.raises(BadPlugin, match=r"package odd 2 is a int, not a Family$"):
+        parse_fabric("odd:n=2")
+
+
+def test_a_fabric_of_a_package_is_read_back_from_its_spec(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = "build('odd', size, ['a'], ['a'] * size['n'], [], links)"
+    offering("gradwire.fabric", monkeypatch, tmp_path, FAMILY.replace("{MADE}", made))
+    fabric = parse_fabric("odd:n=3,rate=50M")
+    assert (fabric.spec, len(fabric.hosts)) == ("odd:n=3,rate=50M", 3)
+    assert parse_fabric(fabric.spec) == fabric
