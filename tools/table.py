@@ -57,6 +57,10 @@ class Table:
     shown: str = ""
     reason: str = ""
 
+    def can_sort(self, place: int) -> bool:
+        """Whether a page can sort by a column: `900 µs` and `1 ms` are no numbers without their keys."""
+        return not self.columns[place].is_number or any(row[place].key is not None for row in self.rows)
+
 
 def columns(*titles: str, wrap: Wrap = "words") -> tuple[Column, ...]:
     """A column for each title; one whose title begins with # is of numbers, without that #."""

@@ -112,3 +112,8 @@ def test_what_was_left_out_is_counted_only_if_there_is_such() -> None:
 def test_a_figure_that_is_not_there_is_a_dash_and_0_is_a_figure() -> None:
     assert or_nothing(None, "{:.2f}".format) == NOTHING
     assert or_nothing(0.0, "{:.2f}".format) == "0.00"
+
+
+def test_a_page_sorts_by_texts_and_by_numbers_that_have_keys() -> None:
+    table = table_of(columns("name", "#time", "#size"), [1], lambda _: ("a", Cell("1 ms", 0.001), "3 kB"))
+    assert [table.can_sort(place) for place in range(3)] == [True, True, False]

@@ -20,7 +20,7 @@ function sort(heading) {
   heading.setAttribute("aria-sort", up ? "ascending" : "descending");
   const compare = (a, b) => typeof a === "number" ? a - b : a.localeCompare(b, undefined, {numeric: true});
   all.sort((one, two) => {
-    const a = keys.get(one), b = keys.get(two);
+    const [a, b] = [one, two].map(part => numbers && typeof keys.get(part) !== "number" ? null : keys.get(part));
     if (a === null || b === null) return (a === null) - (b === null); // what there is not comes last
     return up ? compare(a, b) : compare(b, a);
   });
