@@ -2,14 +2,19 @@
 
 import os
 import signal
+import socket
+import struct
 import subprocess
 import time
 
 import pytest
 
+from gradwire.emu import sampler
+from gradwire.emu.network.rtnetlink import encoded
 from gradwire.emu.sampler import (
     SAMPLE_S,
     Machine,
+    QueueReadings,
     Samples,
     cpu_idle,
     cpu_stolen,
@@ -115,3 +120,47 @@ def test_a_stopped_child_is_seen_however_short_it_was(stopped_s: float) -> None:
     assert stopped_s - 2 * SAMPLE_S < seen_s
     assert seen_s > 0
     assert samples.stopped_s(0, start_ns) == (0, 0)
+
+
+def attribute(kind: int, value: bytes) -> bytes:
+    """netlink(7): length, type, value, padded to four bytes."""
+    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+
+
+def queue_message(ifindex: int, parent: int, waiting: int, dropped: int, kind: bytes = b"htb\0") -> bytes:
+    """RTM_NEWQDISC (36) with TCA_KIND (1) and TCA_STATS2 (7): in it TCA_STATS_BASIC (1), bytes and packets
+    that were sent, and TCA_STATS_QUEUE (3), packets and bytes that wait and drops.
+    """
+    head = struct.pack("=BxxxiIII", socket.AF_UNSPEC, ifindex, 0x10000, parent, 2)
+    statistics = attribute(1, struct.pack("=QII", 10**6, 700, 0))
+    statistics += attribute(3, struct.pack("=IIIII", 9, waiting, dropped, 0, 0))
+    return encoded(36, 2, 0, head + attribute(1, kind) + attribute(7, statistics))
+
+
+def test_of_all_queues_the_shaped_ports_own_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    root, below = 0xFFFFFFFF, 0x10002
+    answers = [
+        queue_message(1, root, 3000, 7) + queue_message(1, below, 2000, 6),
+        queue_message(2, root, 0, 0, b"noqueue\0"),
+    ]
+    monkeypatch.setattr(sampler, "read_queues", lambda netlink: answers)
+    queues = QueueReadings()
+    with socket.socket() as unused:
+        queues.read(unused, 5)
+    assert queues.at(5) == {"lo": (3000, 7)}
+    assert queues.at(6) == {}
+
+
+def test_readings_of_queues_are_bounded_and_go_on_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = queue_message(1, 0xFFFFFFFF, 3000, 7)
+    monkeypatch.setattr(sampler, "read_queues", lambda netlink: [answer])
+    monkeypatch.setattr(sampler, "MOST_QUEUES_NBYTES", 10 * len(answer))
+    times_ns = range(0, 60 * 10**9, 20_000_000)  # a minute
+    queues = QueueReadings()
+    with socket.socket() as unused:
+        for time_ns in times_ns:
+            queues.read(unused, time_ns)
+    kept_s = [time_ns / 1e9 for time_ns in times_ns if queues.at(time_ns)]
+    assert 4 <= len(kept_s) <= 11
+    assert kept_s[0] == 0
+    assert kept_s[-1] > 30
