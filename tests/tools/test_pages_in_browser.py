@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def report(folder: Path) -> Path:
-    """Three sizes of two algorithms, ports sampled, one cell not valid."""
+    """Three sizes of two algorithms, ports sampled, one cell not valid; and a refused one."""
     rows = []
     for n, (algorithm, size) in enumerate([(a, s) for a in ("ring", "halving-doubling") for s in (1, 2, 4)]):
         plan = allreduce_plan("fat-tree:k=4,levels=2,rate=50M", algorithm, nbytes=size * MIB)
@@ -35,6 +35,7 @@ def report(folder: Path) -> Path:
         sample_ports(folder / str(n), [{Egress("leaf0", 3): (size * 2_119_600, size * 1400)}])
         rows.append(replace(row, algorithm=algorithm))
     rows[0] = replace(rows[0], verdict="not valid", reasons=(HOSTILE,))
+    rows.append(replace(rows[1], verdict="refused", time_s=None, ratio=None, bytes=0, folder=None))
     write_report(folder / "report.html", "A report", [HOSTILE], rows)
     return folder / "report.html"
 
@@ -103,15 +104,15 @@ def test_a_click_on_a_heading_sorts_cells_with_their_notes(
     report: Path, opened: Callable[[Path], Page]
 ) -> None:
     page = opened(report)
-    assert column(page, 0) == list("123456")
+    assert column(page, 0) == list("1234567")
     headings = "[...document.querySelectorAll('#table-figures thead button')]"
     heading = f"{headings}.find(one => one.textContent === 'time')"
     page.value(f"{heading}.click()")
-    assert column(page, 0) == list("635241")  # 2.5, 2.2, 1.4, 1.1, 0.8 and 0.5 s
+    assert column(page, 0) == list("6352417")  # 2.5, 2.2, 1.4, 1.1, 0.8 and 0.5 s, and none
     note = "document.querySelector('#table-figures .notes').parentElement.rows[0].cells[0].textContent"
     assert page.value(note) == "1"
     page.value(f"{heading}.click()")
-    assert column(page, 0) == list("142536")
+    assert column(page, 0) == list("1425367")
 
 
 def test_curves_have_a_dot_for_each_size_and_leave_when_their_box_is_unticked(
