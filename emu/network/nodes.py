@@ -6,11 +6,14 @@ time that Mininet takes to build `fat-tree:k=8`.
 
 import os
 import select
+from socket import if_nametoindex
 from typing import Any
 
 from mininet.link import Intf, Link
 from mininet.node import Host, Node
 
+from gradwire.emu.network.namespaces import inside
+from gradwire.emu.network.rtnetlink import link_state
 from gradwire.emu.switch.node import GradwireSwitch
 from gradwire.emu.switch.ofctl import shell_function
 
@@ -116,6 +119,12 @@ class MadeIntf(Intf):
     def config(self, **params: Any) -> dict[str, Any]:
         del params
         return {}
+
+    def status(self) -> str:
+        """Of the prompt's `links`: Mininet's own is OK also of a dead cable, and takes a process."""
+        with inside(self.node.pid):
+            is_operating = link_state(if_nametoindex(self.name)).is_operating
+        return "OK" if is_operating else "DOWN"
 
 
 class MadeLink(Link):

@@ -55,7 +55,7 @@ def main(options: dict[str, Any], channel: Channel | None = None) -> int:
         power = _power(fabric, emulation)
         for switch in emulation.net.switches:
             switch.management, switch.power = MANAGEMENT, power
-        prompt = Prompt(emulation.net, script)
+        prompt = Prompt(emulation.net, script, emulation.watch)
     if script is None or not prompt.failed:
         return 0
     failed = [f"line {number}, {line}: {reason}" for number, line, reason in prompt.failed]

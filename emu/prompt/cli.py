@@ -168,8 +168,10 @@ class LabPrompt(CLI):  # type: ignore[misc]
             raise ValueError(f"there is no switch {name!r}; `nodes` lists them")
         if verb == "stop":
             self.mn[name].stop(deleteIntfs=False)
+            output(f"*** {name} has no power: its rules are gone, and its cables are dead\n")
         else:
             self.mn[name].start(self.mn.controllers)
+            output(f"*** {name} is back\n")
 
     def do_xterm(self, line: str, term: str = "xterm") -> None:
         """Open a terminal window on each of these nodes.  Usage: xterm h0 h1 ..."""

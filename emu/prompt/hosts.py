@@ -1,18 +1,21 @@
 """The prompt of `gradwire up`, which knows how a host's command ended, and when its shell did."""
 
+import os
 import re
 import select
 import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from mininet.log import output
+from mininet.log import error, output
 from mininet.util import quietRun
 
 from gradwire.emu.network.nodes import LOOK_MS
 from gradwire.emu.prompt.cli import LabPrompt
+from gradwire.emu.watch import RunFailed, Watch
 
 _STATUS = re.compile(r"gradwire-status=(\d+)")
+_TYPED_NBYTES = 1024  # at a time
 _PRINT_PID = ' ; printf "\\001%d\\012" $!'  # as Mininet has it: so it learns the job's process, and hides it
 
 
@@ -24,9 +27,9 @@ class Prompt(LabPrompt):
 
     reaches_network = False
 
-    def __init__(self, net: Any, script: Sequence[str] | None) -> None:
-        """Returns when the script is done, or whoever types has left."""
-        self._script = script
+    def __init__(self, net: Any, script: Sequence[str] | None, watch: Watch) -> None:
+        """Returns when the script is done, or whoever types has left; `watch` is over what the lab needs."""
+        self._script, self._watch = script, watch
         self.failed: list[tuple[int, str, str]] = []
         super().__init__(net)
 
@@ -42,6 +45,15 @@ class Prompt(LabPrompt):
                 self.failed.append((number, line.strip(), reasons[0]))
             if is_last:
                 break
+
+    def onecmd(self, line: str) -> Any:
+        """Whether it was the last command; says so if what the lab needs has died meanwhile."""
+        is_last = super().onecmd(line)
+        try:
+            self._watch.wait([], 0)
+        except RunFailed as failed:
+            error(f"*** {failed}\n")
+        return is_last
 
     def default(self, line: str) -> None:
         """`HOST COMMAND`: run it there, with other hosts' names as their addresses."""
@@ -84,10 +96,10 @@ class Prompt(LabPrompt):
         while node.waiting:
             try:
                 ready = {fd for fd, _ in poll.poll(LOOK_MS)}
-                if typed in ready:
-                    key = self.stdin.read(1)
-                    if key:
-                        node.write(key)
+                if typed is not None and typed in ready:
+                    octets = os.read(typed, _TYPED_NBYTES)  # Python's own buffer would hide a pasted line
+                    if octets:
+                        os.write(node.stdin.fileno(), octets)
                     else:
                         poll.unregister(typed)
                 if stdout in ready:

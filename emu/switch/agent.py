@@ -8,6 +8,7 @@ it again.
 
 import argparse
 import gc
+import resource
 import signal
 import sys
 from importlib import import_module
@@ -35,6 +36,12 @@ def slot_count(text: str) -> int:
     if not text.isdecimal() or int(text) > MAX_SWITCH_SLOTS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of slots from 0 to {MAX_SWITCH_SLOTS}")
     return int(text)
+
+
+def allow_open_files() -> None:
+    """As many as the machine lets us have: each switch has a socket or two, and 1,024 is the usual limit."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _is_started() -> bool:
@@ -82,6 +89,7 @@ def _arguments() -> argparse.Namespace:
 def main() -> int:
     arguments = _arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    allow_open_files()
     try:
         switches = ports.load(arguments.ports)
         if arguments.wait and not _is_started():

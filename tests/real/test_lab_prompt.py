@@ -88,6 +88,7 @@ def star(tmp_path_factory: pytest.TempPathFactory) -> "subprocess.CompletedProce
     commands = [
         "link h1 switch0 down",
         "iperf h0 h1",
+        "links",
         "link h1 switch0 up",
         f"dpctl add-flow {RULE},actions=drop",
         "h0 ! ping -c1 -W1 h1",
@@ -96,6 +97,8 @@ def star(tmp_path_factory: pytest.TempPathFactory) -> "subprocess.CompletedProce
         "h0 ping -c1 -W2 h1",
         f"h0 python3 {probe} h1",
         "h0 echo 'print(GradwireAggregation)' | scapy -H",
+        "sh kill -9 $(pgrep -f emu.switch.agent)",
+        "h0 sleep 0.2",
     ]
     return carried_out("\n".join(commands), "star:hosts=2")
 
@@ -104,7 +107,13 @@ def test_iperf_ends_when_nobody_is_reached_and_a_cable_can_be_put_back(
     star: "subprocess.CompletedProcess[str]",
 ) -> None:
     assert star.returncode == 1
-    assert "1 command failed: line 2, iperf h0 h1: h0 → h1: iperf3: unable to connect" in star.stdout
+    assert "h0-eth0<->switch0-eth1 (OK OK)" in star.stdout
+    assert "h1-eth0<->switch0-eth2 (DOWN DOWN)" in star.stdout
+    assert "commands failed: line 2, iperf h0 h1: h0 → h1: iperf3: unable to connect" in star.stdout
+
+
+def test_the_prompt_says_that_what_it_needs_has_died(star: "subprocess.CompletedProcess[str]") -> None:
+    assert re.search(r"\*\*\* the switch agent \(process \d+\) was killed \(SIGKILL\)", star.stdout)
 
 
 def test_a_rule_of_ones_own_drops_packets_until_it_is_deleted(
