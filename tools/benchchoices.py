@@ -212,8 +212,10 @@ def parse_size(text: str) -> int:
 
 def sizes_between(begin: int, end: int, factor: int = 1, *, step: int = 0) -> list[int]:
     """`begin`, then each time `factor` as much and `step` bytes more, up to `end`; in float32 elements."""
+    if end < begin:
+        raise ValueError(f"--end of {end:,} bytes is less than --begin of {begin:,}: swap them")
     if not 4 <= begin <= end <= MAX_BENCH_NBYTES:
-        raise ValueError(f"sizes must ascend, from 4 bytes to at most 4 GiB; got {begin:,} to {end:,} bytes")
+        raise ValueError(f"sizes go from 4 bytes to 4 GiB; got {begin:,} to {end:,} bytes")
     if factor < 2 and step < 4:
         raise ValueError(f"--step {step}: at least 4 bytes, a float")
     counts: list[int] = []

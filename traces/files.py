@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
+DEVICES = Path("/dev")
 # Never a file that is there already, nor what a link points to: root may write into somebody else's folder.
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -36,9 +37,13 @@ def _replacing(path: Path) -> Iterator[int]:
     """A descriptor of the new file, to be closed in the block.
 
     The folder is opened once and everything is done in it by its descriptor: whoever renames it meanwhile,
-    and puts a link in its place, moves the result along and leads it nowhere else.
+    and puts a link in its place, moves the result along and leads it nowhere else.  A device, as /dev/stdout,
+    is written to: root would replace it for everybody.
     """
     partial = f"gradwire-{secrets.token_hex(8)}.partial"
+    if path.absolute().parent in (DEVICES, DEVICES / "fd"):
+        yield os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        return
     try:
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

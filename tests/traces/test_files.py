@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gradwire.traces import files
 from gradwire.traces.files import appended, whole_file, write_whole, write_whole_bytes
 
 
@@ -163,3 +164,16 @@ def test_lines_are_not_appended_to_what_is_not_a_file_of_its_own(tmp_path: Path)
     with pytest.raises(OSError, match="pipe"):  # nobody reads it: does not wait for one
         appended(pipe)
     assert victim.read_text() == "as it was"
+
+
+def test_a_device_is_written_to_and_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = tmp_path / "out"
+    written.touch()
+    devices = tmp_path / "dev"
+    devices.mkdir()
+    (devices / "stdout").symlink_to(written)
+    monkeypatch.setattr(files, "DEVICES", devices)
+    write_whole(devices / "stdout", "text\n")
+    assert (devices / "stdout").is_symlink()
+    assert written.read_text() == "text\n"
+    assert [path.name for path in devices.iterdir()] == ["stdout"]
