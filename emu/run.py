@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from gradwire.emu import limits
 from gradwire.emu.channel import Channel
 from gradwire.emu.lifecycle import Progress, follow, session, working_folder
-from gradwire.emu.network.net import host_sysctls
 from gradwire.emu.options import RunOptions
 from gradwire.emu.replay import payload
 from gradwire.planning import plan as plans
@@ -76,6 +75,8 @@ def _write_inputs(plan: Plan, options: RunOptions, work: Path) -> None:
 
 def manifest(plan: Plan, options: RunOptions, plan_file: Path) -> dict[str, Any]:
     """Kernel, versions, machine, seed, hashes, switch and TCP settings."""
+    from gradwire.emu.network.net import host_sysctls  # Mininet takes a tenth of a second to import
+
     return {
         "schema": "gradwire.manifest/1",
         "kernel": platform.release(),

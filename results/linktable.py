@@ -1,20 +1,24 @@
-"""Reads `links.parquet` of a run's folder; apart from `runfiles`, because pyarrow takes a while to import."""
+"""Reads `links.parquet` of a run's folder."""
 
 from collections.abc import Sequence
 from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING
 
 from gradwire.planning.runfiles import BadRun
 
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-def read_table(path: Path, columns: Sequence[str], repeat: int, optional: Sequence[str] = ()) -> pa.Table:
+
+def read_table(path: Path, columns: Sequence[str], repeat: int, optional: Sequence[str] = ()) -> "pa.Table":
     """These columns of `links.parquet`, of one repeat, and those `optional` ones that the file has.
 
     Only optional ones may have missing values.  Raise BadRun, or OSError.
     """
+    import pyarrow as pa  # a tenth of a second, for which help pages need not wait
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
     if not path.stat().st_size:
         raise BadRun(path, "it is empty")
     try:

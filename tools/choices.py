@@ -13,16 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
 
 from gradwire.emu.options import RunOptions
-from gradwire.planning.experiment import Cell, Experiment, cells
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.planning.jobs import read_beside, source_of
-from gradwire.planning.sentas import sent_as
 from gradwire.planning.trees.tree import (
     DEFAULT_ELEMENTS,
     ELEMENTS,
@@ -63,11 +60,13 @@ from gradwire.tools.options import (
 from gradwire.traces.schedules.dtypes import DTYPES, FLOAT32
 from gradwire.traces.schedules.keys import RESNET50
 from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF, PACES
-from gradwire.traces.schedules.otherjob import other_job
 from gradwire.traces.schedules.outbox import FIFO, ORDERS
 from gradwire.traces.schedules.straggling import straggler_words, straggling
 from gradwire.traces.units import parse_nbytes, parse_share
 from gradwire.traces.workload import Workload
+
+if TYPE_CHECKING:  # help pages need none of it
+    from gradwire.planning.experiment import Cell, Experiment
 
 MAX_WINDOW = 8192  # of one tree: what no queue has room for would only be sent again and again
 _INA: dict[str, tuple[str, ...]] = {"off": (), "on": (INA,), "leaf": (INA_LEAF,)}
@@ -111,11 +110,13 @@ class MatrixChoices:
             chosen += _INA[word.strip()] or self.algorithm
         return list(dict.fromkeys(chosen))
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> "list[Cell]":
         return self.cells_on([parse_fabric(text) for text in self.fabric])
 
-    def cells_on(self, fabrics: Sequence[Fabric]) -> list[Cell]:
+    def cells_on(self, fabrics: Sequence[Fabric]) -> "list[Cell]":
         """The cells with these fabrics in place of `fabric`."""
+        from gradwire.planning.experiment import cells
+
         return cells(fabrics, self.algorithms(), self.placement, self.routes)
 
 
@@ -220,8 +221,10 @@ class NetworkChoices:
         ),
     ] = FIFO
 
-    def on(self, job: Experiment) -> Experiment:
+    def on(self, job: "Experiment") -> "Experiment":
         """`job` with these choices.  Raise ValueError as `sent_as` does, or OSError."""
+        from gradwire.planning.sentas import sent_as
+
         chosen = replace(
             job,
             seed=self.seed,
@@ -295,8 +298,12 @@ class TrafficChoices:
     ] = field(default_factory=list)
     rank_map: RankMapOption = None
 
-    def job(self, given: Workload, paths: Sequence[Path], network: NetworkChoices) -> Experiment:
+    def job(self, given: Workload, paths: Sequence[Path], network: NetworkChoices) -> "Experiment":
         """The job of `given`, which was read from `paths`.  Raise ValueError for what no option may say."""
+        from gradwire.planning.experiment import Experiment
+        from gradwire.planning.jobs import read_beside, source_of
+        from gradwire.traces.schedules.otherjob import other_job
+
         late, varied = parse_slow(self.slow), parse_share(self.jitter)
         bucket_nbytes = None if self.bucket_size is None else parse_nbytes(self.bucket_size)
         other, assumptions = other_job(given, self.scale_ranks, bucket_nbytes)

@@ -29,7 +29,6 @@ from gradwire.tools.live.rows import rows_table
 from gradwire.tools.live.view import LiveView
 from gradwire.tools.outputs import RUNS, print_outputs, write_tables
 from gradwire.tools.progressbar import progress_bar
-from gradwire.tools.report import write_report
 from gradwire.tools.tables import print_rows
 
 
@@ -141,6 +140,8 @@ def show(
             to.print(line)
         print_result(to, rows, matrix.folder, verbose)
     if html:
+        from gradwire.tools.report import write_report  # templates take a while to import
+
         write_report(html, described.title, described.introduction, rows)
     write_tables([matrix], parquet)
     if not as_json:
