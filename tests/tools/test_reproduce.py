@@ -107,8 +107,7 @@ def test_every_command_of_a_paper_is_one_that_gradwire_has(
 ) -> None:
     """Whether it does what the paper claims is for a run to say."""
     monkeypatch.chdir(tmp_path)
-    for command in ("bench", "replay"):
-        monkeypatch.setattr(f"gradwire.tools.commands.{command}.planned", check_cells)
+    monkeypatch.setattr("gradwire.tools.jobwork.planned", check_cells)  # of bench and replay
     monkeypatch.setattr("gradwire.tools.commands.plan.plan_of", lambda cell, job: check_cells([(cell, job)]))
     paper = load_paper(name)
     assert paper.cannot
@@ -124,7 +123,7 @@ def test_a_command_that_names_what_there_is_not_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The test above would find it."""
-    monkeypatch.setattr("gradwire.tools.commands.bench.planned", check_cells)
+    monkeypatch.setattr("gradwire.tools.jobwork.planned", check_cells)
     for option in ("--algorithm nonsense", "--pace zz", "--fabric foo:bar", "--order last", "-b 1QB"):
         words = shlex.split(f"bench allreduce {option}")
         assert CliRunner().invoke(cli.application("bench"), words).exit_code == 1
