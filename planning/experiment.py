@@ -38,6 +38,7 @@ from gradwire.traces.workload import Collective, Workload
 if TYPE_CHECKING:
     from gradwire.traces.fidelity import SentMessage  # the reader of captures takes a while to import
 
+MAX_CELLS = 10_000
 HOST_SIDE = "ring"  # of a job that switches cannot add up; a parameter server's goes as captured
 
 
@@ -122,8 +123,11 @@ def cells(
 ) -> list[Cell]:
     """Every combination of these, in the order in which they are given, the routes varying first.
 
-    Raise ValueError for two different fabrics of one name.
+    Raise ValueError for two different fabrics of one name, and for more cells than MAX_CELLS.
     """
+    n_cells = len(fabrics) * len(algorithms) * len(placements) * len(routes)
+    if n_cells > MAX_CELLS:
+        raise ValueError(f"{n_cells:,} cells are too many; at most {MAX_CELLS:,} are possible")
     for a, b in itertools.combinations(fabrics, 2):
         if a.spec == b.spec and a != b:
             raise ValueError(f"two different fabrics are named {a.spec}: give each its own `name:`")

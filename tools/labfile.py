@@ -26,6 +26,7 @@ from gradwire.traces.plainyaml import compose, line_of
 
 MAX_FILE_NBYTES = 1 << 20
 MAX_DEPTH = 7  # the lab, its fabrics, a fabric, links, a line, its a
+MAX_SAID = 1000  # letters of an error, which may quote what somebody wrote
 LEAST_QUOTED = 3  # letters of a text, or of a part of one, that an error may be about
 _QUOTED = re.compile("'([^']+)'")
 Choices = TypeVar("Choices")
@@ -41,7 +42,7 @@ class Lab:
     """A lab file as it was read.
 
     `job` is what is sent: paths, or a part of tools.labkeys.  `fabrics` are those that the file names, each
-    by its text there, `given` the choices that it makes, by their names.
+    after its text there, `given` the choices that it makes, by their names.
     """
 
     path: Path
@@ -49,7 +50,7 @@ class Lab:
     name: str
     mode: str | None
     job: Part | tuple[Path, ...]
-    fabrics: Mapping[str, Fabric]
+    fabrics: tuple[tuple[str, Fabric], ...]
     given: Mapping[str, Any]
     expect: tuple[Expectation, ...]
     draw: tuple[str, ...]
@@ -143,7 +144,7 @@ def _lab(path: Path, node: Node, keys: Part) -> Lab:
         name=given.pop("name", path.stem),
         mode=given.pop("mode", None),
         job=job,
-        fabrics=dict(_fabrics(path, node, given.pop("fabric", []))),
+        fabrics=tuple(_fabrics(path, node, given.pop("fabric", []))),
         expect=tuple(_expectations(path, node, expect)),
         draw=tuple(given.pop("draw", ())),
         given=given,
@@ -241,4 +242,4 @@ def _leaves(node: Node, place: tuple[str | int, ...]) -> Iterator[tuple[tuple[st
 
 def _bad(path: Path, node: Node, place: Place, said: str) -> BadLab:
     where = f"line {line_of(node, place)}: " if place else ""
-    return BadLab(f"{path}: {where}{said}")
+    return BadLab(f"{path}: {where}{said if len(said) <= MAX_SAID else said[:MAX_SAID] + '…'}")

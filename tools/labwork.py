@@ -38,7 +38,7 @@ class LabWork:
     lab: Lab
     mode: str
     work: Work
-    fabrics: Mapping[str, Fabric]
+    fabrics: Sequence[tuple[str, Fabric]]
     choices: Mapping[type, Any]
 
     @property
@@ -71,7 +71,7 @@ class LabWork:
     def _subject(
         self, cell: Cell, experiment: Experiment | None, known: Plan | Row | PlannedCell | None
     ) -> Subject:
-        texts = [text for text, fabric in self.fabrics.items() if fabric == cell.fabric]
+        texts = [text for text, fabric in self.fabrics if fabric == cell.fabric]
         refused = (isinstance(known, Row) and known.verdict == REFUSED) or (
             isinstance(known, PlannedCell) and known.refused is not None
         )
@@ -121,10 +121,10 @@ def lab_work(lab: Lab) -> LabWork:
         defaults.pop(RunChoices)
     _refuse_foreign(lab, defaults, f"mode: {mode}")
     choices = {kind: lab.choices(default) for kind, default in defaults.items() if kind is not BenchChoices}
-    fabrics = lab.fabrics or {text: parse_fabric(text) for text in choices[MatrixChoices].fabric}
+    fabrics = lab.fabrics or [(text, parse_fabric(text)) for text in choices[MatrixChoices].fabric]
     with lab.blamed("job", or_quoted=True):
         make = _bench_work if is_bench else _job_work
-        made = LabWork(lab, mode, make(lab, choices, list(fabrics.values())), fabrics, choices)
+        made = LabWork(lab, mode, make(lab, choices, [fabric for _, fabric in fabrics]), fabrics, choices)
         if made.run:
             made.run.options  # noqa: B018 - which refuses what they cannot be
     made.check([None] * len(made.work.cells or [None]))

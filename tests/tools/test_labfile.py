@@ -44,7 +44,7 @@ def test_a_lab_has_the_choices_that_its_file_makes_and_the_defaults_for_others(t
     made = lab(tmp_path, "\n".join(line.strip() for line in text.splitlines()))
     assert (made.name, made.mode) == ("two rings", None)
     assert made.job == (tmp_path / "a.pcap", tmp_path / "b.pcap")
-    assert made.fabrics == {"star:hosts=8": parse_fabric("star:hosts=8")}
+    assert made.fabrics == (("star:hosts=8", parse_fabric("star:hosts=8")),)
     assert made.choices(MatrixChoices()) == MatrixChoices(
         algorithm=["ring", "halving-doubling"], ina="off,on"
     )
@@ -77,12 +77,12 @@ def test_paths_are_relative_to_the_file_and_names_are_no_paths(tmp_path: Path) -
 def test_a_fabric_may_be_a_spec_a_file_or_written_out(tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text((ROOT / "docs" / "examples" / "bigraph.yaml").read_text())
     made = lab(tmp_path, JOB + "fabric:\n  - star:hosts=4\n  - own.yaml\n" + INLINE)
-    assert [(text, len(fabric.hosts)) for text, fabric in made.fabrics.items()] == [
+    assert [(text, len(fabric.hosts)) for text, fabric in made.fabrics] == [
         ("star:hosts=4", 4),
         ("own.yaml", 8),
         ("own", 2),
     ]
-    assert made.fabrics["own"].mtu_nbytes == 9000
+    assert made.fabrics[2][1].mtu_nbytes == 9000
 
 
 @pytest.mark.parametrize(

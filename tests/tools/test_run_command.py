@@ -25,6 +25,9 @@ expect:
 """
 
 
+OWN = "  - {{name: own, hosts: h0..{0}, switches: s, links: [{{a: h0..{0}, b: s}}]}}\n"
+
+
 def gradwire(*arguments: str) -> int:
     with pytest.raises(SystemExit) as left:
         cli.main(["run", *arguments])
@@ -114,6 +117,15 @@ def test_an_expectation_that_cannot_be_computed_is_refused(
         ("job: {make: ps}\nmode: plan\n\nalgorithm: [rign]\n", "line 4: there is no algorithm 'rign'"),
         ("job: {make: ps}\nmode: plan\nfail: leaf9-spine1@1\n", "line 3: failure: fat-tree:k=4 has no node"),
         ("job: {make: ps, nbytes: 5 apples}\nmode: plan\n", "line 1: '5 apples' is not a size"),
+        ("job: {bench: allreduce, ranks: 1000000000}\n", "line 1: 1,000,000,000 ranks; gradwire replays at"),
+        (
+            f"job: {{make: ps}}\nplacement: [{'linear, ' * 999}]\nroutes: [{'ecmp, ' * 99}]\n",
+            "line 1: 98,901 cells are too many; at most 10,000 are possible",
+        ),
+        (
+            f"job: {{make: ps}}\nfabric:\n{OWN.format(2)}{OWN.format(3)}",
+            "line 3: two different fabrics are named own: give each its own `name:`",
+        ),
         ("job: {make: ps}\nmode: plan\nslow: [3=x2, 4]\n", "line 3: '4' does not name a slow rank"),
     ],
 )
