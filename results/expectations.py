@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gradwire.results.quantities import QUANTITIES, Quantity, Unit, parse_value, plain_link
-from gradwire.traces.units import not_one_of, parse_nbytes
+from gradwire.traces.units import not_one_of, parse_size
 
 MAX_LENGTH = 500
 SELECTORS = ("fabric", "algorithm", "placement", "routes", "size")
@@ -152,7 +152,7 @@ def selection_of(given: Mapping[str, Sequence[str]]) -> Selection:
         if not texts or not all(texts):
             raise ValueError(f"{key} has no value")
         for text in texts if key == "size" else ():
-            parse_nbytes(text)
+            parse_size(text)
     return {key: tuple(texts) for key, texts in given.items()}
 
 

@@ -10,7 +10,7 @@ from gradwire.results.expectations import COMPARE, Expectation, Selection, Term,
 from gradwire.results.plannedcells import PlannedCell
 from gradwire.results.quantities import Figure
 from gradwire.results.row import Row
-from gradwire.traces.units import parse_nbytes, show_count, show_first, show_nbytes, show_s
+from gradwire.traces.units import parse_size, show_count, show_first, show_nbytes, show_s
 
 Becomes = Literal["holds", "fails", "not valid"]
 SHOWN = 3
@@ -48,7 +48,7 @@ class Subject:
 
     def _fits(self, key: str, text: str) -> bool:
         if key == "size":
-            return self.nbytes == parse_nbytes(text) // 4 * 4
+            return self.nbytes == parse_size(text) // 4 * 4
         names = self.fabrics if key == "fabric" else (getattr(self, key),)
         return any(name == text or fnmatchcase(name, text) for name in names)
 

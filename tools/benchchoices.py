@@ -1,9 +1,7 @@
 """What `bench` measures: a collective and its sizes.  Each field of BenchChoices is an option."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +16,7 @@ from gradwire.traces.schedules.dtypes import DTYPES, FLOAT32, DType, element_nby
 from gradwire.traces.schedules.expand import MAX_REPLAYED_RANKS
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import BY_COLLECTIVE
-from gradwire.traces.units import one_of, parse_nbytes
+from gradwire.traces.units import one_of, parse_size
 from gradwire.traces.workload import Workload
 
 COLLECTIVES = tuple(BY_COLLECTIVE)
@@ -30,8 +28,6 @@ SIZES = ("begin", "end", "factor", "step")  # the fields that a table of sizes t
 DATATYPES = {nccl_name(dtype): dtype for dtype in DTYPES}
 # Of nccl-tests, beside the names of ours with a _ and with _perf.
 NOT_HERE = ("gather", "scatter", "sendrecv", "hypercube", "alltoallv")
-_BINARY = re.compile(r"\s*(\d{1,12}(?:\.\d{1,9})?)\s*([kKmMgG])\s*")
-_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,16 +197,6 @@ def kind_of(collective: str) -> CollectiveKind:
     if name in NOT_HERE:
         raise ValueError(f"{collective}: gradwire has no {name}; it has {', '.join(COLLECTIVES)}")
     return one_of("collective", name if name in COLLECTIVES else collective, COLLECTIVES)
-
-
-def parse_size(text: str) -> int:
-    """Bytes from `64K`, `16M` or `1G`, powers of two as nccl-tests has them, and from all that is a size
-    elsewhere: `64KiB`, `64kB` (64,000), `1024`.
-    """
-    match = _BINARY.fullmatch(text)
-    if match is None:
-        return parse_nbytes(text)
-    return int(Fraction(match[1]) * _UNITS[match[2].lower()])
 
 
 def sizes_between(begin: int, end: int, factor: int = 1, *, step: int = 0) -> list[int]:

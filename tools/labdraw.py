@@ -26,7 +26,7 @@ def draw(result: LabResult, folder: Path) -> list[Path]:
 
 
 def _page(result: LabResult, folder: Path) -> Iterator[Path]:
-    path, title = folder / PAGE, f"Lab {result.work.lab.name}"
+    path, title = folder / PAGE, result.work.title
     if result.matrix:
         outcomes = [f"{each.verdict}: {each.expectation} ({each.show_found()})" for each in result.outcomes]
         write_report(path, title, outcomes, result.matrix.rows)

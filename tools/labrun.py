@@ -81,7 +81,7 @@ def carried_out(
     """What a lab came to: `todo` has the plans of one that sends packets.  Its files are in `folder`; who
     watches has the `view`.
     """
-    described = about(f"Lab {work.lab.name}")
+    described = about(work.title)
     if work.run is None:
         result = planned_lab(work, in_full=as_json, quiet=as_json)
         if folder:

@@ -22,6 +22,7 @@ from gradwire.tools.labfile import Lab, chosen
 from gradwire.tools.labkeys import Bench, Part, key_of
 from gradwire.tools.labwriting import expected, lab_of
 from gradwire.tools.makechoices import KINDS, SizeChoices
+from gradwire.traces.schedules.dtypes import FLOAT32, element_nbytes
 from gradwire.traces.schedules.names import DEFAULTS
 from gradwire.traces.units import one_of
 from gradwire.traces.workload import Collective, Workload
@@ -45,6 +46,10 @@ class LabWork:
     def run(self) -> RunChoices | None:
         """How packets are sent; None if none are."""
         return self.choices.get(RunChoices)
+
+    @property
+    def title(self) -> str:
+        return f"Lab {self.lab.name}"
 
     @property
     def document(self) -> dict[str, Any]:
@@ -80,7 +85,7 @@ class LabWork:
             algorithm=cell.algorithm,
             placement=cell.placement,
             routes=cell.routes,
-            nbytes=_size(experiment) if experiment and isinstance(self.lab.job, Bench) else None,
+            nbytes=_size(self.lab, experiment) if experiment else None,
             refused=refused,
             plan=known if isinstance(known, Plan) else None,
             result=None if isinstance(known, Plan) else known,
@@ -105,11 +110,13 @@ class LabWork:
         return todo
 
 
-def _size(bench: Experiment) -> int:
-    """The bytes of a bench's collective."""
-    (item,) = bench.workload.items
-    assert isinstance(item, Collective)
-    return item.nbytes
+def _size(lab: Lab, experiment: Experiment) -> int | None:
+    """The size that a bench asked for, which with a data type is in its numbers."""
+    item = experiment.workload.items[0]
+    if not isinstance(lab.job, Bench) or not isinstance(item, Collective):
+        return None
+    dtype = experiment.wire if "datatype" in lab.job.given else FLOAT32
+    return item.nbytes * element_nbytes(dtype) // element_nbytes(FLOAT32)
 
 
 def lab_work(lab: Lab) -> LabWork:

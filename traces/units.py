@@ -12,6 +12,7 @@ MOST_LETTERS = 40  # of a word that is wrong
 _SIZE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 _TIME_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9}
 _SHARE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(?:(%)|/(\d{1,9}))?", re.ASCII)
+_BINARY = re.compile(r"\s*(\d{1,12}(?:\.\d{1,9})?)\s*([kKmMgG])\s*")
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z/]*)\s*")
 
 
@@ -33,6 +34,16 @@ def parse_nbytes(text: str) -> int:
     `64K` and `16M` without a B are powers of ten like everywhere else in gradwire.
     """
     return _parse(text, "size", ("b",), "64K, 16MiB or 340008")
+
+
+def parse_size(text: str) -> int:
+    """Bytes from `64K`, `16M` or `1G`, powers of two as nccl-tests has them, and from all that is a size
+    elsewhere: `64KiB`, `64kB` (64,000), `1024`.
+    """
+    match = _BINARY.fullmatch(text)
+    if match is None:
+        return parse_nbytes(text)
+    return int(Fraction(match[1]) * _SIZE[f"{match[2].lower()}i"])
 
 
 def parse_bps(text: str) -> int:

@@ -34,7 +34,7 @@ def run(lab: Path, out: Path, *more: str) -> tuple[int, dict[str, Any]]:
         timeout=240,
         check=False,
     )
-    assert not done.stderr
+    assert done.stdout, done.stderr
     (result,) = json.loads(done.stdout)
     assert isinstance(result, dict)
     assert done.returncode == result["exit_code"]

@@ -203,3 +203,14 @@ def test_the_page_on_labs_has_every_quantity_and_its_example_holds(
     (tmp_path / "collisions.yaml").write_text(example)
     assert gradwire(str(tmp_path / "collisions.yaml")) == 0
     assert capsys.readouterr().out.count("holds") == 3
+
+
+def test_a_size_is_chosen_as_bench_takes_it_whatever_the_data_type(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = "job: {bench: allreduce, begin: 64K, end: 128K, datatype: half}\nfabric: star:hosts=2\nmode: plan\n"
+    path = lab(tmp_path, "{that: bound <= 10ms, where: {size: 64K}}", text=f"{job}expect:\n")
+    assert gradwire(path, "--json") == 0
+    (result,) = json.loads(capsys.readouterr().out)
+    (bound_s,) = result["expectations"][0]["found"]
+    assert bound_s == pytest.approx(65536 * 8 / (100e6 * 1448 / 1514), rel=0.01)  # 2(p-1)/p is 1

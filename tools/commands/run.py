@@ -70,7 +70,7 @@ def run(
     results = []
     for number, (work, todo) in enumerate(zip(works, plans, strict=True), start=1):
         folder = _folder(out, work, number if len(works) > 1 else None)
-        with live_view(watch if work.run else None, work.lab.name) as view:
+        with live_view(watch if work.run else None, work.title) as view:
             result = carried_out(work, todo, folder, as_json=as_json, view=view)
         drawn = draw(result, folder) if folder else []
         results.append(result)
