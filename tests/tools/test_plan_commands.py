@@ -126,6 +126,7 @@ def test_a_fabric_has_the_same_figures_as_a_table_and_as_json(capsys: pytest.Cap
         ("hosts", 4),
         ("switches", 1),
         ("switch_ports", 4),
+        ("radix", 4),
         ("cables", 4),
         ("inner_cables", 0),
         ("host_rate_bps", 50_000_000),
@@ -138,6 +139,7 @@ def test_a_fabric_has_the_same_figures_as_a_table_and_as_json(capsys: pytest.Cap
         ("oversubscription", 1.0),
         ("shortest_paths", [1]),
         ("diameter_switches", 1),
+        ("mean_switches", 1.0),
         ("queue_nbytes", 30_000),
         ("delay_ns", 0),
         ("mtu_nbytes", 9000),
@@ -148,6 +150,7 @@ def test_a_fabric_has_the_same_figures_as_a_table_and_as_json(capsys: pytest.Cap
         ["hosts", "4"],
         ["switches", "1"],
         ["switch ports", "4"],
+        ["of one switch", "up to 4"],
         ["cables", "4"],
         ["between switches", "0"],
         ["host links", "50 Mb/s"],
@@ -158,6 +161,7 @@ def test_a_fabric_has_the_same_figures_as_a_table_and_as_json(capsys: pytest.Cap
         ["worst even cut", "1 : 1"],
         ["shortest paths", "1"],
         ["switches on a path", "up to 1"],
+        ["on average", "1"],
         ["MTU", "9000 bytes"],
     ]
 
