@@ -76,11 +76,12 @@ def _round(
 
 
 def first_come_first_served(
-    compute_s: Sequence[Sequence[float]], service_s: float
+    compute_s: Sequence[Sequence[float]], service_s: float, answer_s: float = 0.0
 ) -> list[tuple[int, float]]:
-    """Who is served, and when that is over: one queue and one server (Lindley 1952).
+    """Who is served, and when it has its answer: one queue and one server (Lindley 1952).
 
-    A worker's next push comes `compute_s` after its answer.
+    A worker has its answer `answer_s` after the server has turned to the next one, and its next push comes
+    `compute_s` after that.
     """
     left = [list(times) for times in compute_s]
     comes = {worker: times.pop(0) for worker, times in enumerate(left, start=1)}
@@ -88,7 +89,7 @@ def first_come_first_served(
     for _ in range(len(list(chain.from_iterable(compute_s)))):
         worker = min(comes, key=lambda one: comes[one])
         free_s = max(free_s, comes.pop(worker)) + service_s
-        found.append((worker, free_s))
+        found.append((worker, free_s + answer_s))
         if left[worker - 1]:
-            comes[worker] = free_s + left[worker - 1].pop(0)
+            comes[worker] = free_s + answer_s + left[worker - 1].pop(0)
     return found

@@ -1,13 +1,14 @@
 """Connections that share links: each sends its bytes in order, as TCP does, at its fair rate.
 
 No packets and no queues.  An item, bytes that are sent without a break, has arrived when its last byte has
-left; notices take no time.
+left; notices take no time.  TCP has taken it when its last byte is in the sender's socket, which is filled
+and emptied as planning.model.segments says.
 """
 
 from collections import deque
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from math import inf
+from math import ceil, inf
 
 from gradwire.planning.model.fairshare import FairShares
 from gradwire.planning.model.loops import ROUNDING_NBYTES
@@ -17,17 +18,27 @@ from gradwire.planning.model.network import EventKind, NetworkEvent
 class FluidNetwork:
     """All connections, and trees of aggregations, by the number of their flow.
 
-    Bytes are counted since a connection last had nothing to send; rates are payload in bytes per second.
+    Bytes are counted since a connection last had nothing to send; rates are payload in bytes per second.  A
+    full socket holds `full_nbytes`, and its sender goes on when `freed_nbytes` of them have left.
     """
 
-    def __init__(self, paths: Sequence[Sequence[int]], capacity: Sequence[float]) -> None:
+    def __init__(
+        self,
+        paths: Sequence[Sequence[int]],
+        capacity: Sequence[float],
+        full_nbytes: float = 0.0,
+        freed_nbytes: float = 1.0,
+    ) -> None:
         n_flows = len(paths)
+        self._full_nbytes, self._freed_nbytes = full_nbytes, freed_nbytes
         self._shares = FairShares(paths, capacity)
         self._rates = [0.0] * n_flows
         self._queued = [0.0] * n_flows  # bytes of all items since it had nothing to send
         self._passed = [0.0] * n_flows  # bytes that had left at `_since_s`
         self._since_s = [0.0] * n_flows
         self._ends: list[deque[tuple[float, int]]] = [deque() for _ in paths]  # (bytes with it, item)
+        self._takes: list[deque[tuple[float, int]]] = [deque() for _ in paths]  # likewise, of what is TAKEN
+        self._filled_from = [0.0] * n_flows  # what had left when its sender filled the socket
         self._touched: dict[int, None] = {}  # flows whose next end or rate may have changed
         self._due: list[tuple[float, int, int]] = []  # (when, flow, its round), of old rounds too
         self._round = [0] * n_flows  # counts how often a flow's next end was worked out
@@ -41,7 +52,16 @@ class FluidNetwork:
             self._passed[flow] = self._queued[flow] = 0.0
         self._queued[flow] += nbytes
         self._ends[flow].append((self._queued[flow], item))
+        self._takes[flow].append((self._taken_nbytes(flow), item))
         return self._left(flow)
+
+    def _taken_nbytes(self, flow: int) -> float:
+        """How much has left when all that is queued is in the socket, or has left as well."""
+        if not self._takes[flow]:
+            self._filled_from[flow] = self._passed[flow]
+        start = self._filled_from[flow]
+        beyond = self._queued[flow] - start - self._full_nbytes
+        return min(self._queued[flow], start + max(0, ceil(beyond / self._freed_nbytes)) * self._freed_nbytes)
 
     def receiver_ready(self, _flow: int, item: int) -> list[NetworkEvent]:
         return [NetworkEvent(EventKind.NOTICE, item)]
@@ -65,7 +85,7 @@ class FluidNetwork:
                 if (when_s - now_s) * self._rates[flow] > ROUNDING_NBYTES:
                     break
                 self._pass(flow, now_s)
-                self._passed[flow] = max(self._passed[flow], self._ends[flow][0][0])
+                self._passed[flow] = max(self._passed[flow], self._next_nbytes(flow))
                 self._round[flow] += 1
                 events += self._left(flow)
             heappop(self._due)
@@ -73,11 +93,15 @@ class FluidNetwork:
 
     def _left(self, flow: int) -> list[NetworkEvent]:
         self._touched[flow] = None
-        ends, events = self._ends[flow], []
-        while ends and ends[0][0] <= self._passed[flow] + ROUNDING_NBYTES:
-            item = ends.popleft()[1]
-            events += [NetworkEvent(EventKind.TAKEN, item), NetworkEvent(EventKind.ARRIVED, item)]
+        events = []
+        for what, waiting in ((EventKind.TAKEN, self._takes[flow]), (EventKind.ARRIVED, self._ends[flow])):
+            while waiting and waiting[0][0] <= self._passed[flow] + ROUNDING_NBYTES:
+                events.append(NetworkEvent(what, waiting.popleft()[1]))
         return events
+
+    def _next_nbytes(self, flow: int) -> float:
+        """How much of a connection has left when the next item of it has been taken or has arrived."""
+        return min(waiting[0][0] for waiting in (self._takes[flow], self._ends[flow]) if waiting)
 
     def _pass(self, flow: int, now_s: float) -> None:
         passed = self._passed[flow] + (now_s - self._since_s[flow]) * self._rates[flow]
@@ -103,5 +127,5 @@ class FluidNetwork:
         for flow in touched:
             self._round[flow] += 1
             if self._ends[flow]:
-                left = self._ends[flow][0][0] - self._passed[flow]
+                left = self._next_nbytes(flow) - self._passed[flow]
                 heappush(self._due, (self._since_s[flow] + left / self._rates[flow], flow, self._round[flow]))

@@ -10,8 +10,8 @@ What its operation sends at a member waits for it.
 
 A message that takes a lock waits for that where it is received (traces.schedules.locks): with notices its
 receiver announces it then, without them it begins then, and asks when nothing else holds it.  A message that
-frees a lock does so at its source, when TCP has taken it: without hosts there are no sockets' buffers, so
-that is when it has arrived, up to a buffer later than in a run.
+frees a lock does so at its source, when TCP has taken it; without locks and without hosts there
+are no sockets' buffers, and a send is over for its source when it has arrived.
 
 Hosts cost nothing unless their costs are given (planning.model.hosts).  With costs, a receiver says that it
 is ready in a message of its own, a notice, which the sender has to handle before the data leave.  Data that
@@ -300,6 +300,8 @@ class Progress:
                 self._asked(number)
             elif self._hosts and number < self._n_sends:
                 self._released_at(number, self._items[number].ranks[0])
+            elif self._schedule.locks and number < self._n_sends:
+                self._finish_one(self._items[number].op, self._items[number].ranks[0])
 
     def _end(self, number: int) -> None:
         if self._hosts and number < self._n_sends:
@@ -310,7 +312,8 @@ class Progress:
         for other in self._order.released_by[number]:
             self._release(other)
         op, ranks, _, _ = self._items[number]
-        for rank in ranks:
+        is_over = self._schedule.locks and number < self._n_sends  # for its source, since TCP took it
+        for rank in ranks[1:] if is_over else ranks:
             self._finish_one(op, rank)
 
     def _released_at(self, number: int, rank: int) -> None:

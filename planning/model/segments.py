@@ -105,7 +105,7 @@ class SegmentNetwork:
         self._segment_nbytes = segment_nbytes
         self._half_windows = [packet_nbytes * count / 2 for count in WINDOW_PACKETS]
         self._burst_nbytes = burst_nbytes
-        self._full_nbytes, self._freed_nbytes = _socket_nbytes(buffer_nbytes, segment_nbytes)
+        self._full_nbytes, self._freed_nbytes = socket_nbytes(buffer_nbytes, segment_nbytes)
         self._lone_nbytes = lone_nbytes
         self._free_s = [0.0] * len(capacity)  # from when on each port may send
         self._queues: list[deque[tuple[_Segment, int]]] = [deque() for _ in capacity]  # and hop of its path
@@ -257,7 +257,7 @@ class SegmentNetwork:
             yield waiting.popleft()[1]
 
 
-def _socket_nbytes(buffer_nbytes: float, segment_nbytes: float) -> tuple[float, float]:
+def socket_nbytes(buffer_nbytes: float, segment_nbytes: float) -> tuple[float, float]:
     """What of a connection's bytes a full buffer holds, and how many have left it when its sender goes on.
 
     A buffer that holds nothing gives up each byte as it arrives.

@@ -18,11 +18,13 @@ from gradwire.planning.model.fluid import FluidNetwork
 from gradwire.planning.model.hosts import HostCosts
 from gradwire.planning.model.network import Network
 from gradwire.planning.model.progress import Progress
-from gradwire.planning.model.segments import MOST_STEPS, SegmentNetwork, n_steps
+from gradwire.planning.model.segments import MOST_STEPS, SegmentNetwork, n_steps, socket_nbytes
 from gradwire.planning.plan import Flow, flow_numbers
 from gradwire.planning.transport import (
     BURST_FRAMES,
     TCP_HEADERS_NBYTES,
+    buffered_nbytes,
+    fabric_transport,
     payload_efficiency,
     tcp_payload_nbytes,
 )
@@ -78,7 +80,7 @@ def simulate(
     items = items_of(flows, schedule, trees, share)
     paths = [flow.path for flow in flows] + [tree_links(fabric, tree) for tree in trees]
     sends = items[: len(schedule.sends)]
-    network = _network(fabric, paths, share, sends, hosts if not trees else None)
+    network = _network(fabric, paths, share, sends, hosts if not trees else None, bool(schedule.locks))
     progress = Progress(schedule, items, network, alpha_s, hosts, flow_numbers(flows))
     while progress.step():
         pass
@@ -134,19 +136,29 @@ def _network(
     eta: float,
     sends: Sequence[Item],
     hosts: HostCosts | None,
+    has_locks: bool,
 ) -> Network:
-    """A network of segments if `hosts` name one and `sends` take at most MOST_STEPS of them, else a fluid."""
+    """A network of segments if `hosts` name one and `sends` take at most MOST_STEPS of them, else a fluid,
+    with sockets' buffers if there are locks, which are free again when TCP has taken an answer.
+    """
     numbered, capacity = _links(fabric, paths, eta)
     sizes = [(send.nbytes, len(paths[send.flow])) for send in sends]
-    if not hosts or not hosts.segment_nbytes or n_steps(hosts.segment_nbytes, sizes) > MOST_STEPS:
-        return FluidNetwork(numbered, capacity)
     packet_nbytes = tcp_payload_nbytes(fabric.mtu_nbytes)
+    if not hosts or not hosts.segment_nbytes or n_steps(hosts.segment_nbytes, sizes) > MOST_STEPS:
+        transport = fabric_transport(fabric)
+        buffer_nbytes = buffered_nbytes(transport.sndbuf_nbytes) if has_locks else 0
+        segment_nbytes = _whole_packets(transport.gso_max_nbytes, packet_nbytes)
+        return FluidNetwork(numbered, capacity, *socket_nbytes(buffer_nbytes, segment_nbytes))
     return SegmentNetwork(
         numbered,
         capacity,
-        segment_nbytes=max(1, hosts.segment_nbytes // packet_nbytes) * packet_nbytes,
+        segment_nbytes=_whole_packets(hosts.segment_nbytes, packet_nbytes),
         packet_nbytes=packet_nbytes,
         burst_nbytes=BURST_FRAMES * fabric.frame_nbytes * eta,
         buffer_nbytes=hosts.buffer_nbytes,
         lone_nbytes=(PREAMBLE_NBYTES + TCP_HEADERS_NBYTES + ETHERNET_NBYTES) * eta,
     )
+
+
+def _whole_packets(nbytes: float, packet_nbytes: int) -> float:
+    return max(1, nbytes // packet_nbytes) * packet_nbytes

@@ -41,12 +41,25 @@ def in_order_of_ends(simulated: Simulated, answers: list[tuple[int, int]]) -> li
 
 @pytest.mark.parametrize("compute_ms", JOBS.values(), ids=JOBS)
 def test_a_server_with_a_lock_is_one_queue(compute_ms: list[list[int]]) -> None:
-    """Who is served when, by a recursion that knows neither schedules nor links."""
+    """Who is served when, by a recursion that knows neither schedules nor links.
+
+    An answer of 40 kB is in the server's socket at once, so the next push comes while it is on its way.
+    """
     plan, answers = plan_of(compute_ms)
     found = in_order_of_ends(simulate(plan.fabric, plan.flows, plan.schedule), answers)
-    due = first_come_first_served([[ms / 1e3 for ms in times] for times in compute_ms], SERVICE_S)
+    service_s, compute_s = SERVICE_S - MESSAGE_S, [[ms / 1e3 for ms in times] for times in compute_ms]
+    due = first_come_first_served(compute_s, service_s, MESSAGE_S)
     assert [worker for worker, _ in found] == [worker for worker, _ in due]
     assert [end_s for _, end_s in found] == pytest.approx([end_s for _, end_s in due], rel=1e-6)
+
+
+def test_an_answer_larger_than_a_socket_keeps_the_server_until_its_last_byte_is_in_that() -> None:
+    """Of 170 kB at 20 Mb/s that was when 87 kB had arrived, in a replay."""
+    workload, _ = first_come_job([[1], [1]], 0, nbytes=170_000)
+    plan = schedule_plan("star:hosts=3,rate=20M", expand(workload))
+    message_s, taken_s = (nbytes * 8 / (20e6 * PAYLOAD_EFFICIENCY) for nbytes in (170_000, 87_000))
+    took_s = simulate(plan.fabric, plan.flows, plan.schedule).time_s
+    assert took_s == pytest.approx(0.001 + message_s + taken_s + 2 * message_s, abs=0.0005)
 
 
 def test_others_do_not_wait_for_a_slow_worker() -> None:
