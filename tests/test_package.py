@@ -40,7 +40,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(installed: Path, cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {"PATH": os.environ["PATH"], "HOME": str(cwd)}
+    # numba would compile for seconds what it keeps beside the source, which is in another folder here
+    environment = {"PATH": os.environ["PATH"], "HOME": str(cwd), "NUMBA_DISABLE_JIT": "1"}
     command = [sys.executable, "-I", "-c", SCRIPT, str(installed), *words]
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 

@@ -1,11 +1,13 @@
 """`gradwire test`: what it runs, and what its exit code says."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import typer
 
 import gradwire.tools.commands.test as command
+from gradwire.emu.project import PROJECT
 
 Ran = list[tuple[str, ...]]
 
@@ -51,6 +53,14 @@ def test_each_test_is_either_of_those_that_run_together_or_of_those_that_run_alo
     for is_real, is_untimed in ((False, False), (True, False), (True, True)):
         marks = {"real": is_real, "untimed": is_untimed}
         assert [eval(options[-1], marks) for options in (command.TOGETHER, command.ALONE)].count(True) == 1
+
+
+def test_all_tests_on_a_real_network_are_where_those_that_run_alone_are_looked_for() -> None:
+    folder = command.ALONE[0]
+    marked = [
+        path for path in (PROJECT / "tests").rglob("test_*.py") if "pytest.mark.real" in path.read_text()
+    ]
+    assert [path for path in marked if PROJECT / folder not in path.parents] == [Path(__file__)]
 
 
 def test_arguments_go_to_pytest_alone(tools_that_end: Callable[..., Ran]) -> None:

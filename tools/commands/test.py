@@ -18,7 +18,8 @@ CHECKS = {
 }
 # Each file by one process, in the order of names: the longest, in tests/real, come first.
 TOGETHER = ("-n", "auto", "--dist", "loadscope", "--no-loadscope-reorder", "-m", "not real or untimed")
-ALONE = ("-m", "real and not untimed")  # what they measure, another test beside them would change
+# What they measure, another test beside them would change; all are in one folder, so no other is collected.
+ALONE = ("tests/real", "-m", "real and not untimed")
 PYTEST_INTERRUPTED, PYTEST_USAGE = 2, 4  # its exit codes
 FAULT, USAGE = 1, 2  # ours
 PATIENCE_S = 20.0
