@@ -114,8 +114,9 @@ class Checked:
 
     def __str__(self) -> str:
         refused = "".join(f", one is refused: {reason}" for reason in self.refused)
-        cells, expected = show_count(self.cells, "cell"), show_count(self.expectations, "expectation")
-        return f"{self.file}: {cells} to {self.mode}{refused}; {expected} can be computed"
+        expected = show_count(self.expectations, "expectation")
+        ending = f"{expected} can be computed" if self.expectations else "nothing is expected"
+        return f"{self.file}: {show_count(self.cells, 'cell')} to {self.mode}{refused}; {ending}"
 
     def to_json(self) -> dict[str, Any]:
         """As docs/schemas.md, "run --check --json", says."""

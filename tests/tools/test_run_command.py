@@ -140,6 +140,16 @@ def test_what_cannot_be_planned_is_refused_with_the_line_that_says_it(
     assert error.count("\n") == 1
 
 
+def test_what_a_run_will_not_have_is_refused_before_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = LAB.replace("mode: plan\n", "")
+    assert gradwire("--check", lab(tmp_path, "wrong == 0", "exposed <= 1s", text=text)) == 1
+    error = capsys.readouterr().err
+    assert "line 7: ring, linear, ecmp, 1.05 MB on leaf-spine" in error
+    assert error.endswith("has no exposed\n")
+
+
 def test_a_lab_with_a_fault_keeps_those_before_it_from_being_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

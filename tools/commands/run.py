@@ -1,25 +1,11 @@
 """`gradwire run`: run labs, which are files, and check what they expect."""
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
-from gradwire.tools.console import console
-from gradwire.tools.dygraphs import need_library
-from gradwire.tools.labdraw import draw
-from gradwire.tools.labfile import read_lab
-from gradwire.tools.labkeys import json_schema
-from gradwire.tools.labrun import LabResult, carried_out, checked, print_outcomes
-from gradwire.tools.labwork import LabWork, lab_work
-from gradwire.tools.live.view import live_view
-from gradwire.tools.machine import need_root_and_tools
-from gradwire.tools.matrixrun import default_folder, print_result
 from gradwire.tools.options import JsonOption, OutOption, VerboseOption, WatchOption
-from gradwire.tools.planmatrix import print_cells
 
 
 def run(
@@ -52,60 +38,13 @@ def run(
 
     Exit code 4: something is not as a lab expects it; 3: a row is not valid.
     """
+    from gradwire.tools.labs import print_schema, run_labs  # takes a while to import
+
     if schema:
-        print(json.dumps(json_schema(), indent=1, ensure_ascii=False))
+        print_schema()
         return
     if not labs:
         raise ValueError("no lab is named: write gradwire run lab.yaml")
-    works = [lab_work(read_lab(path)) for path in labs]
-    if not check:
-        for work in works:
-            _check_machine(work)
-    plans = [work.todo() for work in works]
-    if check:
-        found = [checked(*pair) for pair in zip(works, plans, strict=True)]
-        lines = [json.dumps([each.to_json() for each in found], indent=1)] if as_json else map(str, found)
-        print(*lines, sep="\n")
-        return
-    results = []
-    for number, (work, todo) in enumerate(zip(works, plans, strict=True), start=1):
-        folder = _folder(out, work, number if len(works) > 1 else None)
-        with live_view(watch if work.run else None, work.title) as view:
-            result = carried_out(work, todo, folder, as_json=as_json, view=view)
-        drawn = draw(result, folder) if folder else []
-        results.append(result)
-        if not as_json:
-            _print(result, drawn, verbose)
-    if as_json:
-        print(json.dumps([result.to_json() for result in results], indent=1))
-    if code := max(result.exit_code for result in results):
+    code = run_labs(labs, check=check, watch=watch, out=out, as_json=as_json, verbose=verbose)
+    if code:
         raise typer.Exit(code)
-
-
-def _check_machine(work: LabWork) -> None:
-    """Raise OSError for what the lab needs and is not there."""
-    if work.run:
-        need_root_and_tools("run", work.run.switch, work.run.captures)
-        if "html" in work.lab.draw:
-            need_library()
-
-
-def _folder(out: Path | None, work: LabWork, number: int | None) -> Path | None:
-    """Where the results go: in `out`, of several labs each in a folder there; None if there are no files."""
-    if not (work.run or work.lab.draw or out):
-        return None
-    if out is None:
-        return default_folder()
-    return out if number is None else out / f"{number:02d}-{work.lab.path.stem}"
-
-
-def _print(result: LabResult, drawn: Sequence[Path], verbose: bool) -> None:
-    to = console()
-    to.print(Text(f"{result.work.lab.path}: {result.work.lab.name}\n", style="bold"), soft_wrap=True)
-    if result.matrix:
-        print_result(to, result.rows, result.matrix.folder, verbose)
-    else:
-        print_cells(to, [each.cell for each in result.planned])
-    print_outcomes(to, result.outcomes)
-    for path in drawn:
-        to.print(Text(f"drawn: {path}"), soft_wrap=True)

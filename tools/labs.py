@@ -1,0 +1,87 @@
+"""Runs the labs that somebody names: reads and plans them all, carries them out, prints what came out."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.text import Text
+
+from gradwire.tools.console import console
+from gradwire.tools.dygraphs import need_library
+from gradwire.tools.labdraw import draw
+from gradwire.tools.labfile import read_lab
+from gradwire.tools.labkeys import json_schema
+from gradwire.tools.labrun import LabResult, carried_out, checked, print_outcomes
+from gradwire.tools.labwork import LabWork, lab_work
+from gradwire.tools.live.view import live_view
+from gradwire.tools.machine import need_root_and_tools
+from gradwire.tools.matrixrun import default_folder, print_result
+from gradwire.tools.planmatrix import print_cells
+
+
+def print_schema() -> None:
+    """The JSON Schema of lab files, for editors."""
+    print(json.dumps(json_schema(), indent=1, ensure_ascii=False))
+
+
+def run_labs(
+    labs: Sequence[Path],
+    *,
+    check: bool,
+    watch: str | None,
+    out: Path | None,
+    as_json: bool,
+    verbose: bool,
+) -> int:
+    """The exit code, also of a `check`, which sends nothing.  Raise BadLab before anything is sent."""
+    works = [lab_work(read_lab(path)) for path in labs]
+    if not check:
+        for work in works:
+            _check_machine(work)
+    plans = [work.todo() for work in works]
+    if check:
+        found = [checked(*pair) for pair in zip(works, plans, strict=True)]
+        lines = [json.dumps([each.to_json() for each in found], indent=1)] if as_json else map(str, found)
+        print(*lines, sep="\n")
+        return 0
+    results = []
+    for number, (work, todo) in enumerate(zip(works, plans, strict=True), start=1):
+        folder = _folder(out, work, number if len(works) > 1 else None)
+        with live_view(watch if work.run else None, work.title) as view:
+            result = carried_out(work, todo, folder, as_json=as_json, view=view)
+        drawn = draw(result, folder) if folder else []
+        results.append(result)
+        if not as_json:
+            _print(result, drawn, verbose)
+    if as_json:
+        print(json.dumps([result.to_json() for result in results], indent=1))
+    return max(result.exit_code for result in results)
+
+
+def _check_machine(work: LabWork) -> None:
+    """Raise OSError for what the lab needs and is not there."""
+    if work.run:
+        need_root_and_tools("run", work.run.switch, work.run.captures)
+        if "html" in work.lab.draw:
+            need_library()
+
+
+def _folder(out: Path | None, work: LabWork, number: int | None) -> Path | None:
+    """Where the results go: in `out`, of several labs each in a folder there; None if there are no files."""
+    if not (work.run or work.lab.draw or out):
+        return None
+    if out is None:
+        return default_folder()
+    return out if number is None else out / f"{number:02d}-{work.lab.path.stem}"
+
+
+def _print(result: LabResult, drawn: Sequence[Path], verbose: bool) -> None:
+    to = console()
+    to.print(Text(f"{result.work.lab.path}: {result.work.lab.name}\n", style="bold"), soft_wrap=True)
+    if result.matrix:
+        print_result(to, result.rows, result.matrix.folder, verbose)
+    else:
+        print_cells(to, [each.cell for each in result.planned])
+    print_outcomes(to, result.outcomes)
+    for path in drawn:
+        to.print(Text(f"drawn: {path}"), soft_wrap=True)
