@@ -19,8 +19,9 @@ from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.fabricfile import fabric_of_node, is_file
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.results.expectations import Expectation, parse_expectation, selection_of
+from gradwire.tools.choicekeys import is_name_or_file
 from gradwire.tools.exits import is_for_people, one_line
-from gradwire.tools.labkeys import LabFile, Part, fault_text, is_name_or_file, place_of
+from gradwire.tools.labkeys import LabFile, Part, fault_text, place_of
 from gradwire.traces.files import read_at_most
 from gradwire.traces.plainyaml import compose, line_of
 

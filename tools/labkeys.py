@@ -25,20 +25,13 @@ from pydantic_core import CoreSchema, ErrorDetails, core_schema
 from gradwire.results.expectations import SELECTORS
 from gradwire.results.quantities import QUANTITIES
 from gradwire.tools.benchchoices import COLLECTIVES, BenchChoices
+from gradwire.tools.choicekeys import OF_COMMAND, key_of
 from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices
 from gradwire.tools.makechoices import KINDS, SizeChoices
 from gradwire.traces.complaints import words_for
 from gradwire.traces.units import did_you_mean, not_one_of
 
 MAX_ITEMS = 1000
-OF_COMMAND = (
-    "out",
-    "html",
-    "parquet",
-    "as_json",
-    "verbose",
-    "watch",
-)  # what is written where, and how it is shown
 DRAWINGS = ("html", "svg", "csv")
 JOBS = "a path, a list of paths, {sample: NAME}, {make: KIND, …} or {bench: COLLECTIVE, …}"
 
@@ -93,19 +86,6 @@ class Part(BaseModel):
         return {
             name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set
         }
-
-
-def key_of(choice: Any) -> str:
-    """The key of a field of choices: its option without the dashes."""
-    _, option = get_args(choice.type)
-    declared = (option.default, *(option.param_decls or ()))
-    long = [text for text in declared if isinstance(text, str) and text.startswith("--")]
-    return long[0].partition("/")[0].removeprefix("--") if long else str(choice.name).replace("_", "-")
-
-
-def is_name_or_file(metavar: str | None) -> bool:
-    """Whether an option takes a name or a file, as `resnet50|FILE` does."""
-    return metavar is not None and "|FILE" in metavar
 
 
 def _keys(*classes: Any) -> dict[str, Any]:

@@ -14,12 +14,13 @@ from gradwire.results.outcomes import Subject, check
 from gradwire.results.plannedcells import PlannedCell
 from gradwire.results.row import REFUSED, Row
 from gradwire.tools.benchchoices import SIZES, BenchChoices
+from gradwire.tools.choicekeys import key_of
 from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices, choices_of
 from gradwire.tools.commands.bench import bench
 from gradwire.tools.commands.replay import replay
 from gradwire.tools.jobwork import Work, work_of
 from gradwire.tools.labfile import Lab, chosen
-from gradwire.tools.labkeys import Bench, Part, key_of
+from gradwire.tools.labkeys import Bench, Part
 from gradwire.tools.labwriting import expected, lab_of
 from gradwire.tools.makechoices import KINDS, SizeChoices
 from gradwire.traces.schedules.dtypes import FLOAT32, element_nbytes

@@ -14,10 +14,10 @@ from gradwire.planning.fabrics.spec import fabric_to_json
 from gradwire.results.about import About
 from gradwire.results.expectations import Expectation
 from gradwire.results.matrixfile import RESULT
+from gradwire.tools.choicekeys import OF_COMMAND, is_name_or_file, key_of
 from gradwire.tools.choices import MatrixChoices, RunChoices
 from gradwire.tools.console import plain
 from gradwire.tools.jobwork import Work
-from gradwire.tools.labkeys import OF_COMMAND, is_name_or_file, key_of
 from gradwire.traces.files import write_whole
 
 FILE = "lab.yaml"

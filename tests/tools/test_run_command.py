@@ -10,8 +10,9 @@ import pytest
 
 from gradwire.results.quantities import QUANTITIES
 from gradwire.tools import cli
+from gradwire.tools.choicekeys import OF_COMMAND
 from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices
-from gradwire.tools.labkeys import OF_COMMAND, json_schema
+from gradwire.tools.labkeys import json_schema
 
 ROOT = Path(__file__).parents[2]
 
