@@ -30,6 +30,7 @@ MAX_DEPTH = 7  # the lab, its fabrics, a fabric, links, a line, its a
 MAX_SAID = 1000  # letters of an error, which may quote what somebody wrote
 LEAST_QUOTED = 3  # letters of a text, or of a part of one, that an error may be about
 _QUOTED = re.compile("'([^']+)'")
+_WORD = re.compile(r"[a-z][a-z-]+")
 Choices = TypeVar("Choices")
 Place = Sequence[str | int]
 
@@ -213,20 +214,21 @@ def _texts(node: Node | None) -> Any:
 
 
 def _quoted(node: Node, said: str) -> Place:
-    """Where in the file the text is that an error quotes; at the beginning if it quotes none."""
-    quoted = _QUOTED.findall(said)
+    """Where in the file the text, or else the key, is that an error names; nowhere if it names none."""
+    quoted, words = _QUOTED.findall(said), _WORD.findall(said)
 
-    def likeness(text: str) -> tuple[int, int]:
+    def likeness(place: Place, text: str) -> tuple[int, int]:
         if text in quoted:
-            return 3, len(text)
+            return 4, len(text)
         if len(text) >= LEAST_QUOTED and text in said:
-            return 2, len(text)
+            return 3, len(text)
         parts = [len(word) for word in quoted if len(word) >= LEAST_QUOTED and word in text]
-        return (1, max(parts)) if parts else (0, 0)
+        if parts:
+            return 2, max(parts)
+        return int(place[0] in words), 0
 
-    best, place = max(
-        ((likeness(text), place) for place, text in _leaves(node, ())), key=lambda each: each[0]
-    )
+    found = ((likeness(place, text), place) for place, text in _leaves(node, ()))
+    best, place = max(found, key=lambda each: each[0])
     return place if best[0] else ()
 
 

@@ -117,6 +117,7 @@ def test_an_expectation_that_cannot_be_computed_is_refused(
         ("job: {bench: alltoall, sizes: a.csv,\n begin: 1M}\n", "line 2: begin: the sizes are in a table"),
         ("job: {make: ps}\nmode: plan\n\nalgorithm: [rign]\n", "line 4: there is no algorithm 'rign'"),
         ("job: {make: ps}\nmode: plan\nfail: leaf9-spine1@1\n", "line 3: failure: fat-tree:k=4 has no node"),
+        ("job: {make: ps}\nmode: plan\niteration: 77\n", "line 3: nothing to send in iteration 77"),
         ("job: {make: ps, nbytes: 5 apples}\nmode: plan\n", "line 1: '5 apples' is not a size"),
         ("job: {bench: allreduce, ranks: 1000000000}\n", "line 1: 1,000,000,000 ranks; gradwire replays at"),
         (
