@@ -51,7 +51,7 @@ def test_a_labs_expectations_fail_or_hold_by_what_was_measured_and_its_run_can_b
     sums, too_short = result["expectations"]
     assert (sums["verdict"], sums["found"]) == ("holds", [0])
     assert too_short["verdict"] == ("fails" if row["verdict"] == "valid" else "not valid")
-    assert too_short["found"][0] > 65536 * 8 / 50e6
+    assert too_short["found"][0] > 0.5 * 65536 * 8 / 50e6  # the links let their first frames pass at once
     assert code == (4 if row["verdict"] == "valid" else 3)
     assert {"lab.yaml", "result.json", "cells.csv"} <= {path.name for path in (tmp_path / "first").iterdir()}
     (plan,) = lab_work(read_lab(Path(row["folder"]) / "lab.yaml")).todo()
