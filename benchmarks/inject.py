@@ -37,6 +37,7 @@ from gradwire.emu.network.isolate import isolated, stop
 from gradwire.emu.network.namespaces import enter
 from gradwire.emu.network.net import emulated
 from gradwire.emu.network.tcpdump import BY_BLOCK, captures, dropped
+from gradwire.emu.options import Software
 from gradwire.emu.project import PROJECT
 from gradwire.emu.watch import running
 from gradwire.planning.fabrics.fabric import HOST_PORT, interface
@@ -137,7 +138,7 @@ def inside(folder: Path) -> None:
     mine, _ = own_processor()
     network = emulated(fabric, transport(fabric), ())
     with ExitStack() as stack:
-        emulation = stack.enter_context(in_force(network, fabric, "gradwire", folder))
+        emulation = stack.enter_context(in_force(network, fabric, Software(), folder))
         pids, watch = emulation.pid_of, emulation.watch
         for name, pid in pids.items():
             silence(name, pid)

@@ -22,7 +22,7 @@ from gradwire.emu.interpreter import python
 from gradwire.emu.network.isolate import isolated, stop
 from gradwire.emu.network.namespaces import enter
 from gradwire.emu.network.net import emulated
-from gradwire.emu.options import RunOptions
+from gradwire.emu.options import RunOptions, Software
 from gradwire.emu.project import PROJECT
 from gradwire.emu.run import run
 from gradwire.planning.experiment import Cell, Experiment, plan_of
@@ -99,7 +99,7 @@ def inside(folder: Path) -> None:
     settings = json.loads((folder / "settings.json").read_text())
     fabric = parse_fabric(settings["fabric"])
     network = emulated(fabric, fabric_transport(fabric), ())
-    with in_force(network, fabric, "gradwire", folder) as emulation:
+    with in_force(network, fabric, Software(), folder) as emulation:
         processes = []
         for number, host in enumerate(emulation.net.hosts[: settings["n_ranks"]]):
             names = folder / f"hosts-{number}"

@@ -26,6 +26,7 @@ from gradwire.emu.network.isolate import isolated, stop
 from gradwire.emu.network.namespaces import enter
 from gradwire.emu.network.net import emulated
 from gradwire.emu.network.queues import Queues
+from gradwire.emu.options import Software
 from gradwire.planning import plan as plans
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.plan import Plan
@@ -156,7 +157,7 @@ def permutation(spec: str) -> Plan:
 def ours(folder: Path, seconds: int) -> Carried:
     plan = plans.load(folder / "plan.json")
     network = emulated(plan.fabric, plan.transport, plan.flows)
-    with in_force(network, plan.fabric, "gradwire", folder, plan) as emulation:
+    with in_force(network, plan.fabric, Software(), folder, plan) as emulation:
         return measure(plan, emulation.pid_of, seconds)
 
 

@@ -23,6 +23,7 @@ from benchmarks.stock import start_ovs, stock_mininet
 from gradwire.emu.emulation import in_force
 from gradwire.emu.network.isolate import isolated, stop
 from gradwire.emu.network.net import emulated
+from gradwire.emu.options import Software
 from gradwire.planning import plan as plans
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.openflow.rules import plan_rules
@@ -124,7 +125,7 @@ def ours(folder: Path) -> Figures:
     def begins(phase: str) -> None:
         began_at[phase] = time.monotonic()
 
-    with in_force(network, plan.fabric, "gradwire", folder, plan, say=begins) as emulation:
+    with in_force(network, plan.fabric, Software(), folder, plan, say=begins) as emulation:
         at["network_at_s"] = began_at["switches"]
         at["up_at_s"] = time.monotonic()
         assert emulation.agent

@@ -6,6 +6,7 @@ says `GRADWIRE_RYU_API=ryu`.
 
 import importlib
 import os
+import warnings
 from importlib.util import find_spec
 from typing import Any
 
@@ -23,6 +24,7 @@ def _module(name: str) -> Any:
 
 LIBRARY = _library()
 if LIBRARY == "ryu":
+    warnings.filterwarnings("ignore", message=r"\s*Eventlet is deprecated")
     # Ryu 4.34 asks eventlet for a constant that eventlet 0.31 took away; nothing of ours uses it.
     _wsgi: Any = importlib.import_module("eventlet.wsgi")
     if not hasattr(_wsgi, "ALREADY_HANDLED"):

@@ -15,6 +15,8 @@ from mininet.net import Mininet
 from gradwire.emu.interpreter import python
 from gradwire.emu.limits import CONTROLLER_S
 from gradwire.emu.network.net import prepare_namespace
+from gradwire.emu.options import RYU, Software
+from gradwire.emu.project import RYU_PYTHON
 from gradwire.emu.switch.running import attached, open_vswitch, waiting_agent
 from gradwire.emu.watch import ChildProcess, Watch, running
 from gradwire.planning.fabrics.fabric import Fabric
@@ -44,7 +46,7 @@ class Emulation:
 def in_force(
     network: AbstractContextManager[Mininet],
     fabric: Fabric,
-    switch: str,
+    software: Software,
     folder: Path,
     plan: Plan | None = None,
     more: Sequence[str] = (),
@@ -53,23 +55,26 @@ def in_force(
 ) -> Iterator[Emulation]:
     """The fabric's `network`, which nobody has entered yet, once every switch has its rules.
 
-    For namespaces that the run has for itself.  The kind of `switch` is as in `emu.options.SWITCHES`.  With
-    `plan`, which is in `plan.json` in the folder, the rules are its own, and our switches have its slots and
-    losses; else shortest paths to every host.  `more` are further options of `python -m gradwire.controller`;
-    `say` hears what is begun.  People reach our switches in the folder `management`, which must not be there
-    before (Open vSwitch's always, in `running.MANAGEMENT`).  Raise RunFailed and OSError.
+    For namespaces that the run has for itself.  With `plan`, which is in `plan.json` in the folder, the rules
+    are its own, and our switches have its slots and losses; else shortest paths to every host.  `more` are
+    further options of `python -m gradwire.controller`; `say` hears what is begun.  People reach our switches
+    in the folder `management`, which must not be there before (Open vSwitch's always, in
+    `running.MANAGEMENT`).  Raise RunFailed and OSError.
     """
     say("network")
     prepare_namespace()
-    if management and switch != "ovs":
+    if management and software.switch != "ovs":
         management.mkdir()
     what = [str(folder / "plan.json")] if plan else ["--fabric", _written(fabric, folder)]
-    command = python("gradwire.controller", *what, "--port", str(OPENFLOW_PORT))
-    command += ["--timeout", str(CONTROLLER_S), *more]
+    arguments = [*what, "--port", str(OPENFLOW_PORT), "--timeout", str(CONTROLLER_S), *more]
+    command = python("gradwire.controller", *arguments)
+    if software.controller == RYU:
+        by_ryu = python("gradwire.controller", *arguments, by=RYU_PYTHON)
+        command = ["env", "GRADWIRE_RYU_API=ryu", *by_ryu]
     with ExitStack() as stack:
         controller = stack.enter_context(running("the controller", command, folder / "controller.log"))
         agent = None
-        if switch != "ovs":
+        if software.switch != "ovs":
             agent = stack.enter_context(_our_switches(fabric, folder, plan, management))
         emulation = Emulation(stack.enter_context(network), controller, agent)
         watch = emulation.watch

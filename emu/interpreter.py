@@ -16,9 +16,12 @@ from pathlib import Path
 _SCRIPT = Path(__file__).resolve()
 
 
-def python(module: str, *arguments: str) -> list[str]:
-    """The command that runs a module of the project, unbuffered, whatever the current folder holds."""
-    return [sys.executable, "-I", "-u", str(_SCRIPT), module, *arguments]
+def python(module: str, *arguments: str, by: Path | str = sys.executable) -> list[str]:
+    """The command that runs a module of the project, unbuffered, whatever the current folder holds.
+
+    `by` is the Python that does.
+    """
+    return [str(by), "-I", "-u", str(_SCRIPT), module, *arguments]
 
 
 def _main() -> None:

@@ -88,6 +88,7 @@ def manifest(plan: Plan, options: RunOptions, plan_file: Path) -> dict[str, Any]
         "seed": plan.seed,
         "plan_sha256": hashlib.sha256(plan_file.read_bytes()).hexdigest(),
         "switch": options.switch,
+        "controller": options.controller,
         "repeats": options.repeats,
         "transport": asdict(plan.transport),
         "checksum_and_segmentation_offload": options.switch != "ovs",

@@ -40,7 +40,7 @@ def main(folder: Path, channel: Channel | None = None) -> None:
     more = _controller_options(options, folder)
     with ExitStack() as stack:
         emulation = stack.enter_context(
-            in_force(network, plan.fabric, options.switch, folder, plan, more, say)
+            in_force(network, plan.fabric, options.software, folder, plan, more, say)
         )
         controller, watch, pids = emulation.controller, emulation.watch, emulation.pid_of
         queues = Queues(pids.values())

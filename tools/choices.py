@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import typer
 
-from gradwire.emu.options import RunOptions
+from gradwire.emu.options import OS_KEN, RunOptions
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.trees.tree import (
@@ -37,6 +37,7 @@ from gradwire.tools.options import (
     ROUTES_HELP,
     CapturesOption,
     ComputeOption,
+    ControllerOption,
     HtmlOption,
     JsonOption,
     OutOption,
@@ -350,6 +351,7 @@ class RunChoices:
         ),
     ] = True
     switch: SwitchOption = "gradwire"
+    controller: ControllerOption = OS_KEN
     captures: CapturesOption = False
     watch: WatchOption = None
     out: OutOption = None
@@ -360,7 +362,7 @@ class RunChoices:
 
     @property
     def options(self) -> RunOptions:
-        return RunOptions(self.repeat, self.switch, self.captures, self.reroute, self.warmup)
+        return RunOptions(self.repeat, self.switch, self.captures, self.reroute, self.warmup, self.controller)
 
 
 def takes_choices(command: Callable[..., None]) -> Callable[..., None]:

@@ -61,7 +61,7 @@ def run_labs(
 def _check_machine(work: LabWork) -> None:
     """Raise OSError for what the lab needs and is not there."""
     if work.run:
-        need_root_and_tools("run", work.run.switch, work.run.captures)
+        need_root_and_tools("run", work.run.switch, work.run.captures, work.run.controller)
         if "html" in work.lab.draw:
             need_library()
 

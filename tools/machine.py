@@ -11,7 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gradwire import COMMAND
-from gradwire.emu.project import PROJECT, SWITCH_OBJECT, WORKER_LIBRARY
+from gradwire.emu.options import OS_KEN, RYU
+from gradwire.emu.project import PROJECT, RYU_PYTHON, SWITCH_OBJECT, WORKER_LIBRARY
 
 PROBE = PROJECT / "tools" / "probe.sh"
 LOCK = PROJECT / "requirements.lock"
@@ -131,7 +132,9 @@ def need_emulation() -> None:
             raise ModuleNotFoundError(f"No module named {package!r}", name=package)
 
 
-def need_root_and_tools(command: str, switch: str = "gradwire", captures: bool = False) -> None:
+def need_root_and_tools(
+    command: str, switch: str = "gradwire", captures: bool = False, controller: str = OS_KEN
+) -> None:
     """Raise PermissionError or FileNotFoundError with what to do about it."""
     if not is_root():
         raise PermissionError(
@@ -142,6 +145,8 @@ def need_root_and_tools(command: str, switch: str = "gradwire", captures: bool =
     for tool in tools:
         if shutil.which(tool) is None:
             raise FileNotFoundError(f"{tool} is not installed: run sudo {COMMAND} setup")
+    if controller == RYU and not RYU_PYTHON.exists():
+        raise FileNotFoundError(f"--controller ryu: Ryu is not installed: run sudo {COMMAND} setup --ryu")
     for compiled in () if switch == "ovs" else (SWITCH_OBJECT, WORKER_LIBRARY):
         if not compiled.exists():
             raise FileNotFoundError(f"{compiled} is not compiled: run sudo {COMMAND} setup")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gradwire.emu.options import SWITCHES
+from gradwire.emu.options import CONTROLLERS, OS_KEN, RYU, SWITCHES
 from gradwire.planning.fabrics.spec import FAMILIES, family_names
 from gradwire.planning.placement import placement_names
 from gradwire.planning.routing.policies import policy_names
@@ -157,6 +157,14 @@ RepeatOption = Annotated[
     int,
     typer.Option(
         "--repeat", "-n", metavar="N", min=1, help="Number of measurements of each row; the median counts."
+    ),
+]
+ControllerOption = Annotated[
+    str,
+    typer.Option(
+        autocompletion=completing(CONTROLLERS),
+        metavar="LIBRARY",
+        help=f"What the controller runs under: {OS_KEN}, or {RYU} (Ryu 4.34; made by setup --ryu).",
     ),
 ]
 SwitchOption = Annotated[

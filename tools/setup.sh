@@ -2,7 +2,7 @@
 # setup.sh: installs what gradwire needs: Debian packages, .venv from requirements.lock, the compiled switch and worker.
 #   setup.sh               install what is missing; safe to run again, and twice at the same time
 #   setup.sh --live        also PyTorch, for runs with a live training job (requirements-live.lock)
-#   setup.sh --ryu         also .venv-ryu, for the test under real Ryu (requirements-ryu.lock)
+#   setup.sh --ryu         also .venv-ryu, for --controller ryu (requirements-ryu.lock)
 #   setup.sh --is-current  exit 0 if nothing has changed since the last complete set-up
 set -euo pipefail
 

@@ -18,6 +18,7 @@ from gradwire.emu.lifecycle import errors_in_one_line, say
 from gradwire.emu.network.isolate import PRIVATE
 from gradwire.emu.network.net import emulated
 from gradwire.emu.network.tcpdump import Listening, captures
+from gradwire.emu.options import Software
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.transport import fabric_transport
 
@@ -32,7 +33,7 @@ def main(folder: Path) -> None:
     parts = request.parts(folder)
     with ExitStack() as stack:
         launchers = [stack.enter_context(job.launcher(one, place)) for one, place in parts]
-        emulation = stack.enter_context(in_force(network, fabric, "gradwire", PRIVATE, say=say))
+        emulation = stack.enter_context(in_force(network, fabric, Software(), PRIVATE, say=say))
         pid_of = emulation.pid_of
         hosts.lay_out(fabric, pid_of)
         for launcher in launchers:

@@ -23,6 +23,7 @@ from gradwire.emu.network.namespaces import inside
 from gradwire.emu.network.net import emulated
 from gradwire.emu.network.queues import Queues
 from gradwire.emu.network.tcpdump import BY_BLOCK, captures, dropped
+from gradwire.emu.options import Software
 from gradwire.emu.watch import RunFailed, Watch, running
 from gradwire.planning.fabrics.fabric import HOST_PORT, Fabric, interface
 from gradwire.planning.fabrics.spec import fabric_from_json
@@ -43,7 +44,7 @@ def main(folder: Path) -> None:
     os.sched_setaffinity(0, others)  # what is started from here on stays there
     network = emulated(fabric, transport(fabric), (), request["switch"] != "ovs")
     routes = ["--routes", request["routes"]]
-    with in_force(network, fabric, request["switch"], folder, more=routes, say=say) as emulation:
+    with in_force(network, fabric, Software(request["switch"]), folder, more=routes, say=say) as emulation:
         pids = emulation.pid_of
         for host in hosts:
             silence(host, pids[host])

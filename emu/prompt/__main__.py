@@ -23,6 +23,7 @@ from gradwire.emu.lifecycle import errors_in_one_line
 from gradwire.emu.looks import Looks, watched
 from gradwire.emu.network.isolate import PRIVATE
 from gradwire.emu.network.net import emulated
+from gradwire.emu.options import Software
 from gradwire.emu.project import PROJECT
 from gradwire.emu.prompt.hosts import Prompt
 from gradwire.emu.switch import ofctl, ovs
@@ -41,11 +42,12 @@ def main(options: dict[str, Any], channel: Channel | None = None) -> int:
     fabric = parse_fabric(options["fabric"])
     script = sys.stdin.read().splitlines() if options["script"] else None
     network = emulated(fabric, fabric_transport(fabric), None, options["switch"] != "ovs")
+    software = Software(options["switch"], options["controller"])
     log = PRIVATE / "control.jsonl"
     more = ["--routes", options["routes"], *(["--log", str(log)] if channel else [])]
     with ExitStack() as stack:
         emulation = stack.enter_context(
-            in_force(network, fabric, options["switch"], PRIVATE, more=more, management=MANAGEMENT)
+            in_force(network, fabric, software, PRIVATE, more=more, management=MANAGEMENT)
         )
         if channel:
             stack.enter_context(watched(channel, Looks(fabric, emulation.pid_of, log)))

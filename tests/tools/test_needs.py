@@ -62,3 +62,10 @@ def test_what_our_switch_needs_must_be_compiled_and_open_vswitch_does_not_care(
     need_root_and_tools("up", "ovs")
     with pytest.raises(FileNotFoundError, match=r"nowhere\.o is not compiled: run sudo \./gradwire setup"):
         need_root_and_tools("up")
+
+
+def test_ryu_that_is_not_there_is_named_with_its_set_up(machine: pytest.MonkeyPatch) -> None:
+    machine.setattr(needs, "RYU_PYTHON", Path("nowhere/python"))
+    need_root_and_tools("bench")
+    with pytest.raises(FileNotFoundError, match=r"Ryu is not installed: run sudo \./gradwire setup --ryu$"):
+        need_root_and_tools("bench", controller="ryu")

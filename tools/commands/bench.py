@@ -78,7 +78,7 @@ def bench(
         refuse_given(context, SIZES, f"the sizes are in {sized.sizes}")
     work = Work(sized.work(kind, matrix.cells(), network))
     todo = work.todo()
-    need_root_and_tools("bench", run.switch, run.captures)
+    need_root_and_tools("bench", run.switch, run.captures, run.controller)
     check_report(run.html)
     check_tables(run.parquet)
     check_file("--output-file", output_file)

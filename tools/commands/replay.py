@@ -47,7 +47,7 @@ def replay(
     if work.plan:
         refuse_planned(context, job[0])
     todo = work.todo()
-    need_root_and_tools("replay", run.switch, run.captures)
+    need_root_and_tools("replay", run.switch, run.captures, run.controller)
     check_report(run.html)
     check_tables(run.parquet)
     described = about(f"Replay of {source_of(job)}")

@@ -15,7 +15,7 @@ def setup(
     ] = False,
     ryu: Annotated[
         bool,
-        typer.Option("--ryu", help="Also install Ryu 4.34, for the test that runs the controller under Ryu."),
+        typer.Option("--ryu", help="Also install Ryu 4.34 in a Python of its own, for --controller ryu."),
     ] = False,
 ) -> None:
     """Install what is missing: Debian packages (needs root), Python packages and the compiled switch."""

@@ -11,14 +11,14 @@ from typing import Annotated
 import typer
 
 from gradwire.emu.network.isolate import isolated, stop
-from gradwire.emu.options import SWITCHES
+from gradwire.emu.options import CONTROLLERS, OS_KEN, SWITCHES
 from gradwire.planning.fabrics.fabricfile import is_file
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.plan import ADAPTIVE
 from gradwire.planning.routing.policies import policy
 from gradwire.tools.live.view import TERMINAL, live_view
 from gradwire.tools.machine import need_root_and_tools
-from gradwire.tools.options import RoutesOption, SwitchOption, WatchOption, complete_fabric
+from gradwire.tools.options import ControllerOption, RoutesOption, SwitchOption, WatchOption, complete_fabric
 from gradwire.traces.units import one_of, show_nbytes
 
 MAX_SCRIPT_NBYTES = 1 << 20
@@ -35,6 +35,7 @@ def up(
         ),
     ],
     switch: SwitchOption = "gradwire",
+    controller: ControllerOption = OS_KEN,
     routes: RoutesOption = "ecmp",
     script: Annotated[
         Path | None,
@@ -54,12 +55,14 @@ def up(
     """
     fabric = parse_fabric(spec)
     one_of("switch", switch, SWITCHES)
+    one_of("controller", controller, CONTROLLERS)
     _check_routes(routes)
     if watch == TERMINAL:
         raise ValueError("--watch=terminal: the terminal has the prompt; use --watch for a page")
-    need_root_and_tools("up", switch)
+    need_root_and_tools("up", switch, controller=controller)
     source = str(Path(spec).resolve()) if is_file(spec) else fabric.spec
     options: dict[str, object] = {"fabric": source, "switch": switch, "routes": routes}
+    options["controller"] = controller
     options |= {"scapy_start": SCAPY_START, "script": None if script is None else str(script)}
     commands = None if script is None else _text(script)
     with live_view(watch, f"{fabric.spec} at the prompt") as view:
