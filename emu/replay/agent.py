@@ -85,7 +85,7 @@ class RankAgent:
         self._agreed: set[int] = set()  # receives that one end is ready for, until the other is
         self._place = place
         if place is not None:
-            place.begin(self._state.n_ops)
+            place.begin(self._state.n_ops, len(self._sends))
         self._sent_nbytes = self._retransmits = 0
         self._heard_ns = 0  # when anything last happened of which silence would be a fault
 
@@ -164,7 +164,8 @@ class RankAgent:
                 self._aggregated(number)
             self._leave()
             if self._place is not None:
-                self._place.write(self._state.n_done, self._n_under_way)
+                n_moved = len(self._sends) - len(self._state.unfinished)
+                self._place.write(self._state.n_done, self._n_under_way, n_moved)
 
     @property
     def _n_under_way(self) -> int:

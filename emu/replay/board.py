@@ -2,7 +2,7 @@
 
 import mmap
 
-_DONE, _ALL, _UNDER_WAY, _WIDTH = 0, 1, 2, 3  # places of a rank, of 8 bytes each
+_DONE, _ALL, _UNDER_WAY, _MOVED, _TO_MOVE, _WIDTH = 0, 1, 2, 3, 4, 5  # places of a rank, of 8 bytes each
 
 
 class Place:
@@ -11,13 +11,17 @@ class Place:
     def __init__(self, words: memoryview) -> None:
         self._words = words
 
-    def begin(self, n_ops: int) -> None:
-        """A repeat, in which the rank takes part in so many operations."""
-        self._words[_DONE], self._words[_UNDER_WAY], self._words[_ALL] = 0, 0, n_ops
+    def begin(self, n_ops: int, n_to_move: int) -> None:
+        """A repeat, in which the rank takes part in so many operations, and in so many sends and receives."""
+        self._words[_DONE], self._words[_UNDER_WAY], self._words[_MOVED] = 0, 0, 0
+        self._words[_ALL], self._words[_TO_MOVE] = n_ops, n_to_move
 
-    def write(self, n_done: int, n_under_way: int) -> None:
-        """Operations that are done at the rank; its sends, receives and sums that are under way."""
-        self._words[_DONE], self._words[_UNDER_WAY] = n_done, n_under_way
+    def write(self, n_done: int, n_under_way: int, n_moved: int) -> None:
+        """Operations that are done at the rank; its sends, receives and sums that are under way; its sends
+        and receives that are over.
+        """
+        words = self._words
+        words[_DONE], words[_UNDER_WAY], words[_MOVED] = n_done, n_under_way, n_moved
 
 
 class Board:
@@ -30,6 +34,6 @@ class Board:
         return Place(self._words[_WIDTH * rank : _WIDTH * (rank + 1)])
 
     def read(self) -> list[list[int]]:
-        """By rank: operations done, of how many, and what is under way."""
+        """By rank: operations done, of how many, what is under way, sends and receives over, of how many."""
         words = self._words.tolist()
         return [words[at : at + _WIDTH] for at in range(0, len(words), _WIDTH)]

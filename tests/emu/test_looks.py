@@ -101,11 +101,12 @@ def test_moves_are_said_again_until_a_look_has_arrived(tmp_path: Path, clock: li
 def test_how_far_ranks_are_is_what_they_wrote_on_the_board(tmp_path: Path, clock: list[int]) -> None:
     board = Board(3)
     for rank in range(3):
-        board.place(rank).begin(n_ops=10 * rank)
-    board.place(2).write(n_done=7, n_under_way=2)
-    assert looks_at(tmp_path, board).look()["ranks"] == [[0, 0, 0], [0, 10, 0], [7, 20, 2]]
-    board.place(2).begin(n_ops=20)
-    assert board.read()[2] == [0, 20, 0]
+        board.place(rank).begin(n_ops=10 * rank, n_to_move=100 * rank)
+    board.place(2).write(n_done=7, n_under_way=2, n_moved=70)
+    ranks = looks_at(tmp_path, board).look()["ranks"]
+    assert ranks == [[0, 0, 0, 0, 0], [0, 10, 0, 0, 100], [7, 20, 2, 70, 200]]
+    board.place(2).begin(n_ops=20, n_to_move=200)
+    assert board.read()[2] == [0, 20, 0, 0, 200]
 
 
 def test_the_log_is_not_read_through_a_link(tmp_path: Path) -> None:

@@ -194,7 +194,9 @@ def test_the_terminal_shows_the_busiest_links_the_ranks_and_the_last_moves() -> 
     news.add({"kind": "rows", "n_cells": 4, "columns": [], "rows": [[]]})
     news.add(RUN)
     moves = [{"event": "port_down", "switch": "leaf0", "port": 1, "t_s": 1.5}]
-    news.add(load(links=[[0, 25e6, 0, 0], [1, 50e6, 12_000, 3]], down=[0], ranks=[[3, 4, 1]], moves=moves))
+    news.add(
+        load(links=[[0, 25e6, 0, 0], [1, 50e6, 12_000, 3]], down=[0], ranks=[[3, 4, 1, 15, 20]], moves=moves)
+    )
     to = Console(width=100)
     with to.capture() as captured:
         to.print(drawn(news))

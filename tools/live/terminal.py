@@ -66,11 +66,11 @@ def _ranks(hosts: Sequence[str], ranks: Sequence[Sequence[int]]) -> list[Rendera
         return []
 
     def cells(rank: int) -> tuple[str | Cell, ...]:
-        n_done, n_ops, n_under_way = ranks[rank]
-        bar = Cell(_bar(n_done / max(1, n_ops)), style="green")
+        n_done, n_ops, n_under_way, n_moved, n_to_move = ranks[rank]
+        bar = Cell(_bar(n_moved / max(1, n_to_move)), style="green")
         return f"{rank} on {hosts[rank]}", f"{n_done} of {n_ops}", bar, str(n_under_way)
 
-    heads = columns("rank", "#operations done", "", "#under way")
+    heads = columns("rank", "#operations done", "sends and receives", "#under way")
     return [Text(), rich_table(table_of(heads, range(len(ranks)), cells, MOST_RANKS)), Text()]
 
 

@@ -72,12 +72,13 @@ function showLinks(used, down) {
 
 function showRanks(ranks) {
   const body = byId("ranks");
-  ranks.forEach(([done, all, underWay], rank) => {
+  ranks.forEach(([done, all, underWay, moved, toMove], rank) => {
     const row = body.rows[rank] || body.insertRow();
     row.replaceChildren();
     cell(row, rank, "n");
     cell(row, hosts[rank]);
-    cell(row, `${done} of ${all}`, "n share", all ? done / all : 0);
+    cell(row, `${done} of ${all}`, "n");
+    cell(row, percent(moved / Math.max(1, toMove)), "n share", moved / Math.max(1, toMove));
     cell(row, underWay, "n");
   });
 }
