@@ -27,7 +27,7 @@ from gradwire.tools.live.audience import STREAM, Audience, refusal
 from gradwire.tools.live.news import News
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
-OPEN_S = 5.0  # for a handshake
+OPEN_S = 2.0  # for a handshake, so that one that never comes holds the end up no longer
 PING_S = 10.0
 NICE = 10
 NOBODY = 65_534
@@ -83,7 +83,7 @@ async def show(end: socket.socket, listener: socket.socket, answer: Response) ->
         open_timeout=OPEN_S,
         ping_interval=PING_S,
         ping_timeout=PING_S,
-        close_timeout=OPEN_S / 5,
+        close_timeout=OPEN_S / 2,
         max_size=1024,  # of what viewers say, which nobody reads
         max_queue=1,
     )
