@@ -36,6 +36,7 @@ DOCUMENTS = [
     "docs/prompt.md",
     "docs/commandline.md",
     "tests/vm/README.md",
+    *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "labs").glob("**/README.md"))),
 ]
 
 
