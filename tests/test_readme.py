@@ -35,6 +35,7 @@ DOCUMENTS = [
     "docs/papers.md",
     "docs/prompt.md",
     "docs/commandline.md",
+    "docs/machines.md",
     "tests/vm/README.md",
     *(str(page.relative_to(ROOT)) for page in sorted((ROOT / "labs").glob("**/README.md"))),
 ]

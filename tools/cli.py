@@ -61,6 +61,7 @@ TABLE = (
     Command("audit", PLANS, "Show every link's load in a plan, and check a run's counters against its plan."),
     Command("runs", PLANS, "List the results in a folder: what was run, when, and what came out."),
     Command("report", PLANS, "Show results again, and make their page, from the folders that runs left."),
+    Command("serve", PLANS, "Show a folder's results, pages and files in a browser, on loopback."),
     Command("compare", PLANS, "Compare two sets of results: which times differ by more than the noise?"),
     Command("controller", PLANS, "Run only the OpenFlow controller, for switches that you start elsewhere."),
     Command("replay", RUNS, "Send a job's traffic again over real TCP, on one fabric or several."),

@@ -18,6 +18,14 @@ from gradwire.tools.tables import VERDICT_STYLES
 from gradwire.traces.units import show_nbytes, show_s
 
 MINUTES = len("2026-07-04 10:15")
+HEADS = (
+    *columns("folder"),
+    *columns("began (UTC)", wrap="never"),
+    *columns("command: job"),
+    *columns("#cells", wrap="never"),
+    *columns("verdicts", "best"),
+    *columns("#on disk", wrap="never"),
+)
 
 
 def runs(
@@ -44,21 +52,14 @@ def runs(
     if not found:
         to.print(f"no results in {folder}", soft_wrap=True)
         return
-    heads = (
-        *columns("folder"),
-        *columns("began (UTC)", wrap="never"),
-        *columns("command: job"),
-        *columns("#cells", wrap="never"),
-        *columns("verdicts", "best"),
-        *columns("#on disk", wrap="never"),
-    )
-    to.print(rich_table(table_of(heads, found, _row), dense=True))
+    to.print(rich_table(table_of(HEADS, found, row_of), dense=True))
     for each in found:
         if each.problem:
             to.print(f"{each.folder}: {each.problem}", style="dim", soft_wrap=True)
 
 
-def _row(each: ListedRun) -> Sequence[Cell | str]:
+def row_of(each: ListedRun) -> Sequence[Cell | str]:
+    """Its cells below HEADS."""
     what = ": ".join(filter(None, (each.command, each.job))) or each.kind
     return (
         each.folder,

@@ -75,16 +75,23 @@ def _written(message: Mapping[str, Any]) -> str:
     return json.dumps(message, separators=(",", ":"))
 
 
-def refusal(path: str, hosts: Sequence[str], origins: Sequence[str]) -> tuple[http.HTTPStatus, str] | None:
-    """Why a request is refused, None if it is not; `hosts` and `origins` are its headers of these names.
+def stranger(hosts: Sequence[str], origins: Sequence[str]) -> str | None:
+    """Why a request comes from elsewhere, None if it does not; these are its headers of these names.
 
     A request must name loopback as its host, on whatever port, which may be one that ssh forwards: so a name
     that somebody made to lead here (DNS rebinding) does not work.  A page of another site has another origin.
     """
     if len(hosts) != 1 or hosts[0].partition(":")[0] not in HOSTS:
-        return http.HTTPStatus.FORBIDDEN, f"This page has the names {' and '.join(HOSTS)} only."
+        return f"This page has the names {' and '.join(HOSTS)} only."
     if list(origins) not in ([], [f"http://{hosts[0]}"]):
-        return http.HTTPStatus.FORBIDDEN, "A page of another site cannot read this one."
+        return "A page of another site cannot read this one."
+    return None
+
+
+def refusal(path: str, hosts: Sequence[str], origins: Sequence[str]) -> tuple[http.HTTPStatus, str] | None:
+    """Why a request is refused, None if it is not; `hosts` and `origins` are its headers of these names."""
+    if reason := stranger(hosts, origins):
+        return http.HTTPStatus.FORBIDDEN, reason
     if path not in (PAGE, STREAM):
         return http.HTTPStatus.NOT_FOUND, f"There is one page here: {PAGE}"
     return None
