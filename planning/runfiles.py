@@ -20,6 +20,12 @@ class BadRun(ValueError):
         super().__init__(f"{path}: {what}; {advice}")
 
 
+def check_folder(folder: Path, advice: str) -> None:
+    """Raise BadRun for what is not a folder."""
+    if not folder.is_dir():
+        raise BadRun(folder, "this is a file" if folder.exists() else "there is no such folder", advice)
+
+
 def check_finished(folder: Path) -> None:
     """Raise BadRun for the folder of a run that never finished."""
     if folder.name.endswith(INCOMPLETE):

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked
 
 from gradwire.emu.records import load_repeats
-from gradwire.planning.runfiles import BadRun, check_finished, read_json
+from gradwire.planning.runfiles import BadRun, check_finished, check_folder, read_json
 from gradwire.results.about import About
 from gradwire.results.row import Row
 from gradwire.results.rowchoices import show_choices
@@ -60,6 +60,12 @@ class Matrix:
 def begun_matrix(folder: Path, about: About, n_cells: int) -> Matrix:
     """One of which nothing is measured yet."""
     return Matrix(folder, about, (), (), n_cells)
+
+
+def check_has_none(folder: Path) -> None:
+    """Raise FileExistsError for a folder that has results already, which new ones would replace."""
+    if (folder / RESULT).exists():
+        raise FileExistsError(f"{folder} has results already; choose another folder")
 
 
 def cell_of(row: Row) -> MatrixCell:
@@ -119,9 +125,7 @@ def read_result(folder: Path) -> dict[str, Any]:
 
     Raise BadRun for what is no folder with results, or OSError.
     """
-    if not folder.is_dir():
-        what = "this is a file" if folder.exists() else "there is no such folder"
-        raise BadRun(folder, what, "give a folder with results, such as a run's --out")
+    check_folder(folder, "give a folder with results, such as a run's --out")
     check_finished(folder)
     path = folder / RESULT
     if not path.is_file():

@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import TypeAdapter
 
 from gradwire.planning.capturefabric import MANIFEST
-from gradwire.planning.runfiles import INCOMPLETE, BadRun
+from gradwire.planning.runfiles import INCOMPLETE, BadRun, check_folder
 from gradwire.results.about import About
 from gradwire.results.matrixfile import RESULT, Matrix, checked_value, read_result
 from gradwire.results.resultfolder import results_of
@@ -50,9 +50,7 @@ class ListedRun:
 
 def listed_runs(folder: Path) -> list[ListedRun]:
     """The sub-folders with results or parts of them, by name.  Raise BadRun, or OSError."""
-    if not folder.is_dir():
-        what = "this is a file" if folder.exists() else "there is no such folder"
-        raise BadRun(folder, what, "name the folder that holds the runs' folders")
+    check_folder(folder, "name the folder that holds the runs' folders")
     folders = [each for each in sorted(folder.iterdir()) if each.is_dir() and not each.is_symlink()]
     return [listed for each in folders if (listed := _listed(each))]
 

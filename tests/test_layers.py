@@ -107,12 +107,12 @@ DOORS: dict[str, set[str]] = {
     "planning/plan.py": {"read_at_most", "write_whole"},
     "planning/routing/policies.py": {"importlib"},  # policies of installed packages
     "planning/placement.py": {"importlib"},  # placements of installed packages
-    "planning/runfiles.py": {"open", "read_bytes"},
+    "planning/runfiles.py": {"exists", "is_dir", "open", "read_bytes"},
     "results/audit/runaudit.py": {"exists", "read_table"},
     "results/laboratory.py": {"exists"},
     "results/linktable.py": {"read_table"},
     "results/linktimes.py": {"exists", "read_table"},
-    "results/matrixfile.py": {"exists", "is_dir", "is_file", "mkdir", "write_whole"},
+    "results/matrixfile.py": {"exists", "is_file", "mkdir", "write_whole"},
     "results/outages.py": {"exists"},
     "results/row.py": {"write_whole"},
     "results/runlist.py": {"exists", "glob", "is_dir", "is_file", "iterdir", "rglob"},

@@ -14,8 +14,9 @@ from gradwire.tools.labrun import LabResult
 from gradwire.tools.planmatrix import write_page
 from gradwire.tools.report import drawing, write_report
 from gradwire.traces.files import write_whole
+from gradwire.traces.frames import write_csv
 
-PAGE, TABLE = "report.html", "cells.csv"
+PAGE, TABLE = "report.html", "cells"
 
 
 def draw(result: LabResult, folder: Path) -> list[Path]:
@@ -82,5 +83,4 @@ def _table(result: LabResult, folder: Path) -> Iterator[Path]:
         table = Results((result.matrix,)).rows
     else:
         table = plan_tables([(each.cell, None) for each in result.planned])["rows"]
-    write_whole(folder / TABLE, table.to_csv(index=False))
-    yield folder / TABLE
+    yield from write_csv({TABLE: table}, folder)

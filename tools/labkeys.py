@@ -29,7 +29,7 @@ from gradwire.tools.choicekeys import OF_COMMAND, key_of
 from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices
 from gradwire.tools.makechoices import KINDS, SizeChoices
 from gradwire.traces.complaints import words_for
-from gradwire.traces.units import did_you_mean, not_one_of
+from gradwire.traces.units import no_key, not_one_of
 
 MAX_ITEMS = 1000
 DRAWINGS = ("html", "svg", "csv")
@@ -275,4 +275,4 @@ def _unknown(key: str, loc: Sequence[str | int]) -> str:
     if "{" in key:
         return "put it in quotes, as it has ': ' in it"
     names = [field.alias or name for name, field in part.model_fields.items()]
-    return f"there is no key {key[:40]!r}{did_you_mean(key, names)}; the keys are {', '.join(names)}"
+    return no_key(key, names)

@@ -13,7 +13,7 @@ from gradwire.emu.options import RunOptions
 from gradwire.planning.fabrics.spec import fabric_to_json
 from gradwire.results.about import About
 from gradwire.results.expectations import Expectation
-from gradwire.results.matrixfile import RESULT
+from gradwire.results.matrixfile import check_has_none
 from gradwire.tools.choicekeys import OF_COMMAND, is_name_or_file, key_of
 from gradwire.tools.choices import MatrixChoices, RunChoices
 from gradwire.tools.console import plain
@@ -69,8 +69,7 @@ def expected(expectations: Sequence[Expectation]) -> list[Any]:
 
 def save_lab(folder: Path, document: Document, described: About) -> None:
     """`lab.yaml` in the folder of a command's results.  Raise OSError, also if others are there already."""
-    if (folder / RESULT).exists():
-        raise FileExistsError(f"{folder} has results already; choose another folder")
+    check_has_none(folder)
     command = shlex.join(("gradwire", *described.command))
     head = (
         f"{described.began}, gradwire {described.version}: {command}",

@@ -20,7 +20,7 @@ from gradwire.planning.plan import Plan
 from gradwire.results.about import About
 from gradwire.results.answer import answer_of_rows
 from gradwire.results.laboratory import Laboratory, Result, Runner
-from gradwire.results.matrixfile import RESULT, Matrix, begun_matrix, save_matrix
+from gradwire.results.matrixfile import RESULT, Matrix, begun_matrix, check_has_none, save_matrix
 from gradwire.results.row import REFUSED, Row
 from gradwire.tools.console import console
 from gradwire.tools.exits import NOT_VALID
@@ -59,8 +59,7 @@ def carry_out(
     for plan in todo:
         if isinstance(plan, Plan):
             check_served(plan, options.switch)
-    if (folder / RESULT).exists():
-        raise FileExistsError(f"{folder} has results already; choose another folder")
+    check_has_none(folder)
     matrix = begun_matrix(folder, described, len(todo))
     if lab:
         save_lab(folder, lab, described)

@@ -7,7 +7,7 @@ from typer.exceptions import TyperException
 from gradwire import COMMAND
 from gradwire.traces.units import did_you_mean
 
-RENAMED = {"--output": "--out"}  # options that had another name before 0.2
+RENAMED = {"--output": "--out"}  # by the names that options once had
 
 
 def usage_line(error: TyperException) -> str:

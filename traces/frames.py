@@ -105,11 +105,11 @@ def write_parquet(frames: "Mapping[str, pd.DataFrame]", folder: Path) -> tuple[P
 def write_csv(frames: "Mapping[str, pd.DataFrame]", folder: Path) -> tuple[Path, ...]:
     """NAME.csv in the folder for each frame, with an empty cell for what is missing; whole or not at all.
 
-    Raise OSError.
+    Lines end as RFC 4180 has it, as those of traces/analysis/tables.py do.  Raise OSError.
     """
     paths = _paths(frames, folder, "csv")
     for path, table in zip(paths, frames.values(), strict=True):
-        write_whole(path, table.to_csv(index=False))
+        write_whole(path, table.to_csv(index=False, lineterminator="\r\n"))
     return paths
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import yaml
 from yaml.nodes import MappingNode, Node, SequenceNode
 
-MAX_SHOWN = 40  # letters of somebody's text
+from gradwire.traces.units import MOST_LETTERS
 
 
 def compose(text: bytes, max_depth: int) -> Node | None:
@@ -51,7 +51,7 @@ def _check_plain(text: bytes, max_depth: int) -> None:
             keys, key_next = open_parts[-1]
             if key_next[0] and isinstance(event, yaml.ScalarEvent):
                 if event.value in keys:
-                    raise ValueError(f"{line}the key {event.value[:MAX_SHOWN]!r} is given twice")
+                    raise ValueError(f"{line}the key {event.value[:MOST_LETTERS]!r} is given twice")
                 keys.add(event.value)
             key_next[0] = not key_next[0]
         if isinstance(event, yaml.CollectionStartEvent):

@@ -89,6 +89,12 @@ def not_one_of(what: str, text: str, names: Collection[str]) -> str:
     return f"there is no {what} {text[:MOST_LETTERS]!r}{meant}; choose from {', '.join(names)}"
 
 
+def no_key(key: str, names: Collection[str]) -> str:
+    """`there is no key 'rtae' (did you mean rate?); the keys are rate, queue`."""
+    meant = did_you_mean(key, names)
+    return f"there is no key {key[:MOST_LETTERS]!r}{meant}; the keys are {', '.join(names)}"
+
+
 def did_you_mean(text: str, names: Collection[str]) -> str:
     """` (did you mean linear?)`, with the name that is most like `text`; empty if none is like it."""
     from difflib import get_close_matches  # only needed when something is wrong

@@ -12,6 +12,7 @@ from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.fabricdocument import FabricDocument, LinksLine, Tier, WireKeys, fabric_of
 from gradwire.traces.files import read_at_most
 from gradwire.traces.plainyaml import compose, line_of, value_of
+from gradwire.traces.units import no_key
 
 SUFFIXES = (".yaml", ".yml")
 MAX_FILE_NBYTES = 1 << 20
@@ -72,7 +73,7 @@ def _complaint(kind: str, text: str, place: Sequence[str | int]) -> str:
     names = [str(step) for step in place]
     if kind == "extra_forbidden":
         part = _PARTS.get(names[0], FabricDocument) if len(names) > 1 else FabricDocument
-        return f"there is no key {names[-1][:40]!r}; the keys are {', '.join(part.model_fields)}"
+        return no_key(names[-1], part.model_fields)
     if kind == "missing":
         return f"{'.'.join([*names[:-1], ''])}{names[-1]} is missing"
     if not names:

@@ -121,6 +121,7 @@ def test_ports_that_are_named_are_left_out_when_the_others_are_numbered() -> Non
             CABLED + "- {a: s0, b: s1, speed: 1G}\n",
             "line 6: there is no key 'speed'; the keys are rate, queue, delay, a, b, a_p",
         ),
+        (CABLED + "- {a: s0, b: s1, rtae: 1G}\n", "line 6: there is no key 'rtae' (did you mean rate?); the"),
         (CABLED + "- {a: s0}\n", "line 6: links.2.b is missing"),
         (CABLED + "- {a: s0, a: s1}\n", "line 6: the key 'a' is given twice"),
         (CABLED + "- {a: s0, b: 'core 1'}\n", "line 6: 'core 1' is not a node name"),

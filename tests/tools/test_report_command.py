@@ -35,7 +35,8 @@ def test_tables_and_page_are_made_again(tmp_path: Path, capsys: pytest.CaptureFi
     page = Page((tmp_path / "page.html").read_text())
     assert "A job" in page.text and "gradwire bench allreduce" in page.text
     assert len(page.all("details")) == 2
-    assert not page.all("script") or "src" not in page.all("script")[0]
+    assert page.all("script")
+    assert not any("src" in attributes for attributes in page.all("script"))
 
 
 def test_json_has_the_rows_with_the_runs_where_they_are_now(
@@ -113,6 +114,6 @@ def test_a_run_that_was_deleted_is_named_when_the_page_needs_it(
     for path in (folder / "01").iterdir():
         path.unlink()
     (folder / "01").rmdir()
-    assert "1.00 s" in said(capsys, folder) or "1 s" in said(capsys, folder)
+    assert "1 s" in said(capsys, folder)
     line = said(capsys, folder, "--html", tmp_path / "page.html", code=1)
     assert "01/plan.json: No such file or directory" in line

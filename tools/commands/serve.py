@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from gradwire.planning.runfiles import check_folder
 from gradwire.results.runlist import listed_runs
 from gradwire.tools.commands.runs import HEADS, row_of
 from gradwire.tools.console import console, plain
@@ -36,9 +37,7 @@ def serve(
     files and symbolic links are left out. As root it becomes the user who
     called sudo, or nobody.
     """
-    if not folder.is_dir():
-        what = "this is a file" if folder.exists() else "there is no such folder"
-        raise NotADirectoryError(f"{folder}: {what}; name a folder with results, pages or captures")
+    check_folder(folder, "name a folder with results, pages or captures")
     name = folder.absolute().name or "/"
     os.chdir(folder)  # from here on all names are seen from it, also where its own path could not be read
     root = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
