@@ -15,6 +15,7 @@ from gradwire.planning.trees.tree import Tree, child_ports
 
 LINK_GROUP = 71  # `ip link delete group 71` would remove every link of ours
 AUTO_QUEUE_MIN_NBYTES = 256 * 1024
+MOST_QUEUE_NBYTES = (1 << 32) - 1  # a number of 32 bits in the kernel (struct tc_fifo_qopt)
 _LEAST_FRAME_NBYTES = 60
 _NETEM_PACKETS = (
     10_000  # room in netem beside what a delay holds: the queue after it is the one that may drop
@@ -99,11 +100,13 @@ def egress_delay_ns(fabric: Fabric, end: Egress) -> int:
 def queue_nbytes(link: Link, transport: Transport, flows_at_port: int, windows_nbytes: int = 0) -> int:
     """A port's queue: as the cable says, else so long that what the receivers allow always fits.
 
-    The kernel doubles SO_RCVBUF for its own bookkeeping, so twice the buffer bounds what is in flight.
+    The kernel doubles SO_RCVBUF for its own bookkeeping, so twice the buffer bounds what is in flight.  It
+    takes MOST_QUEUE_NBYTES at most; more would have to be under way to one port at once.
     """
     if link.queue_nbytes is not None:
         return link.queue_nbytes
-    return max(AUTO_QUEUE_MIN_NBYTES, 2 * transport.rcvbuf_nbytes * max(1, flows_at_port) + windows_nbytes)
+    in_flight_nbytes = 2 * transport.rcvbuf_nbytes * max(1, flows_at_port) + windows_nbytes
+    return min(MOST_QUEUE_NBYTES, max(AUTO_QUEUE_MIN_NBYTES, in_flight_nbytes))
 
 
 def windows_at(fabric: Fabric, trees: Sequence[Tree], may_move: bool) -> Counter[str]:

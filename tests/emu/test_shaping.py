@@ -101,3 +101,15 @@ def test_where_any_host_may_send_to_any_a_queue_has_room_for_a_window_of_each_pa
     at_hosts = {shaping.most_flows(fabric, Egress(host, 0)) for host in fabric.hosts}
     inner = {shaping.most_flows(fabric, Egress(link.a, link.a_port)) for link in fabric.inner_links}
     assert (at_hosts, inner) == ({5}, {9})
+
+
+def test_no_automatic_queue_is_longer_than_the_kernel_counts() -> None:
+    """Of 128 hosts 4,096 pairs may meet at a core's port; each is allowed 2 MB at 100 Mb/s."""
+    fabric = parse_fabric("fat-tree:k=8")
+    transport = fabric_transport(fabric)
+    queues = [
+        shaping.queue_nbytes(link, transport, shaping.most_flows(fabric, Egress(link.a, link.a_port)))
+        for link in fabric.links
+    ]
+    assert max(queues) < 1 << 32
+    assert 2 * transport.rcvbuf_nbytes * 64 * 64 > 1 << 32
