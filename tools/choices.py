@@ -327,6 +327,9 @@ class TrafficChoices:
         return not same or factors != (Fraction(1), Fraction(1))
 
 
+FIXED_BY_PLAN = (MatrixChoices, NetworkChoices, TrafficChoices)  # what a plan file has decided
+
+
 @dataclass(frozen=True, slots=True)
 class RunChoices:
     """How a plan is carried out, and what is made of its results."""
@@ -399,7 +402,7 @@ def takes_choices(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def choices_of(command: Callable[..., None]) -> dict[type, Any]:
+def defaults_of(command: Callable[..., None]) -> dict[type, Any]:
     """The choices that a command takes, each class with the defaults that they have there."""
     own = inspect.signature(inspect.unwrap(command), follow_wrapped=False)
     defaults = [each.default for each in own.parameters.values()]
@@ -435,12 +438,15 @@ def _annotation_of_list(annotation: Any, default: list[Any]) -> Any:
 
 def refuse_planned(context: typer.Context, plan: Path) -> None:
     """Raise ValueError for an option that a plan file has decided already."""
-    for choices in (MatrixChoices, NetworkChoices, TrafficChoices):
+    for choices in FIXED_BY_PLAN:
         for each in fields(choices):
             if is_given(context, each.name):
-                raise ValueError(
-                    f"{option_of(context, each.name)} is fixed in {plan}; leave it out, or make another plan"
-                )
+                raise fixed(option_of(context, each.name), plan)
+
+
+def fixed(name: str, plan: Path) -> ValueError:
+    """The error for an option, or a key of a lab, that a plan file has decided already."""
+    return ValueError(f"{name} is fixed in {plan}; leave it out, or make another plan")
 
 
 def refuse_given(context: typer.Context, names: Sequence[str], why: str) -> None:

@@ -15,7 +15,14 @@ from gradwire.results.plannedcells import PlannedCell
 from gradwire.results.row import REFUSED, Row
 from gradwire.tools.benchchoices import SIZES, BenchChoices
 from gradwire.tools.choicekeys import key_of
-from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices, choices_of
+from gradwire.tools.choices import (
+    FIXED_BY_PLAN,
+    MatrixChoices,
+    NetworkChoices,
+    RunChoices,
+    defaults_of,
+    fixed,
+)
 from gradwire.tools.commands.bench import bench
 from gradwire.tools.commands.replay import replay
 from gradwire.tools.jobwork import Work, work_of
@@ -30,7 +37,6 @@ from gradwire.traces.workload import Collective, Workload
 
 SAMPLES = PROJECT / "traces" / "samples"
 PLAN = "plan"
-FIXED = (MatrixChoices, NetworkChoices, TrafficChoices)  # what a plan file has decided
 
 
 @dataclass(frozen=True)
@@ -124,7 +130,7 @@ def lab_work(lab: Lab) -> LabWork:
     """Raise BadLab for what cannot be planned or run as the file says."""
     is_bench = isinstance(lab.job, Bench)
     mode = _mode(lab)
-    defaults = choices_of(bench if is_bench else replay)
+    defaults = defaults_of(bench if is_bench else replay)
     if mode == PLAN:
         defaults.pop(RunChoices)
     _refuse_foreign(lab, defaults, f"mode: {mode}")
@@ -155,7 +161,7 @@ def _mode(lab: Lab) -> str:
 def _refuse_foreign(lab: Lab, defaults: Mapping[type, Any], mode: str) -> None:
     """Raise BadLab for a key that would be ignored."""
     known = {each.name for one in defaults for each in fields(one)}
-    for one in (*FIXED, RunChoices):
+    for one in (*FIXED_BY_PLAN, RunChoices):
         for each in fields(one):
             if each.name in lab.given and each.name not in known:
                 with lab.blamed(key_of(each)):
@@ -178,7 +184,7 @@ def _bench_work(lab: Lab, choices: dict[type, Any], fabrics: Sequence[Fabric]) -
 
 
 def _job_work(lab: Lab, choices: dict[type, Any], fabrics: Sequence[Fabric]) -> Work:
-    matrix, network, traffic = (choices[one] for one in FIXED)
+    matrix, network, traffic = (choices[one] for one in FIXED_BY_PLAN)
     cells = matrix.cells_on(fabrics)
     if isinstance(lab.job, Part) and "make" in lab.job.given:
         job = traffic.job(_made(lab), [Path(f"make {lab.job.given['make']}")], network)
@@ -206,7 +212,7 @@ def _sample(name: str) -> Path:
 
 def _refuse_planned(lab: Lab, plan: Path) -> None:
     """Raise BadLab for a key that a plan file has decided already."""
-    keys = [key_of(each) for one in FIXED for each in fields(one) if each.name in lab.given]
+    keys = [key_of(each) for one in FIXED_BY_PLAN for each in fields(one) if each.name in lab.given]
     for key in [*(["fabric"] if lab.fabrics else []), *keys]:
         with lab.blamed(key):
-            raise ValueError(f"{key} is fixed in {plan}; leave it out, or make another plan")
+            raise fixed(key, plan)

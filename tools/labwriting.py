@@ -37,11 +37,11 @@ def lab_of(job: Any, mode: str, work: Work, choices: Sequence[Any]) -> dict[str,
     kept = [one for one in choices if not work.plan or isinstance(one, RunChoices)]
     keys: dict[str, Any] = {"job": job, "mode": mode, **({"fabric": written} if written else {})}
     for one in kept:
-        keys |= said(one)
+        keys |= keys_of(one)
     return keys
 
 
-def said(choices: Any) -> dict[str, Any]:
+def keys_of(choices: Any) -> dict[str, Any]:
     """What is to be said of a class of choices: what is not the default, or may have another one some day."""
     keys = {}
     for each in fields(choices):
@@ -88,7 +88,9 @@ def save_run_lab(folder: Path, options: RunOptions) -> None:
         captures=options.captures,
     )
     _write(
-        folder, (f"gradwire run {FILE} carries this run's plan out again.",), {"job": PLAN, **said(choices)}
+        folder,
+        (f"gradwire run {FILE} carries this run's plan out again.",),
+        {"job": PLAN, **keys_of(choices)},
     )
 
 

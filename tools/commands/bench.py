@@ -11,7 +11,7 @@ from gradwire.tools.benchchoices import COLLECTIVES, SIZES, BenchChoices, kind_o
 from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, refuse_given, takes_choices
 from gradwire.tools.completing import completing
 from gradwire.tools.jobwork import Work
-from gradwire.tools.labwriting import lab_of, said
+from gradwire.tools.labwriting import keys_of, lab_of
 from gradwire.tools.live.view import live_view
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import about, carry_out, default_folder, show
@@ -83,7 +83,7 @@ def bench(
     check_tables(run.parquet)
     check_file("--output-file", output_file)
     title = sized.title(kind)
-    lab = lab_of({"bench": kind, **said(sized)}, "bench", work, [matrix, network, run])
+    lab = lab_of({"bench": kind, **keys_of(sized)}, "bench", work, [matrix, network, run])
     with live_view(run.watch, title) as view:
         folder = run.out or default_folder()
         results = carry_out(todo, options, folder, about(title), quiet=run.as_json, lab=lab, view=view)

@@ -8,13 +8,13 @@ import typer
 
 from gradwire.planning.runfiles import check_folder
 from gradwire.results.runlist import listed_runs
-from gradwire.tools.commands.runs import HEADS, row_of
 from gradwire.tools.console import console, plain
 from gradwire.tools.folderview import MOST_ENTRIES, entries
 from gradwire.tools.live.page import give_up_root
 from gradwire.tools.live.view import MAX_PORT
 from gradwire.tools.outputs import RUNS
 from gradwire.tools.pageparts import environment
+from gradwire.tools.runstable import HEADS, row_of
 from gradwire.tools.serving import FolderServer, where_to_look
 from gradwire.tools.table import Cell
 
