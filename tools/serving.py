@@ -6,7 +6,6 @@ Content-Security-Policy gives it no network, no other file of the folder and no 
 
 import http
 import os
-import socket
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +14,7 @@ from typing import Any
 
 from gradwire.tools.folderview import file_of, is_folder, names_of, opened, quoted
 from gradwire.tools.live.audience import stranger
+from gradwire.tools.live.view import LOOPBACK, over_ssh
 
 MOST_AT_ONCE = 16
 BLOCK_NBYTES = 1 << 16
@@ -47,7 +47,7 @@ class FolderServer(ThreadingHTTPServer):
 
     def __init__(self, port: int, root: int, listing: Listing) -> None:
         self._room = threading.BoundedSemaphore(MOST_AT_ONCE)
-        super().__init__(("127.0.0.1", port), partial(_Handler, root, listing))
+        super().__init__((LOOPBACK, port), partial(_Handler, root, listing))
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """See ThreadingMixIn; who comes when all places are taken waits for one."""
@@ -149,7 +149,4 @@ class _Handler(BaseHTTPRequestHandler):
 
 def where_to_look(port: int) -> str:
     """For whoever started it, perhaps over ssh."""
-    return (
-        f"serving http://127.0.0.1:{port}/ until Ctrl-C\n"
-        f"from another machine first: ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}"
-    )
+    return f"serving http://{LOOPBACK}:{port}/ until Ctrl-C\n{over_ssh(port)}"

@@ -124,10 +124,11 @@ def test_looks_come_as_long_as_it_lasts_and_a_network_that_is_gone_ends_them(
     monkeypatch.setattr(looking, "LOOK_S", 0.01)
     looks = looks_at(tmp_path)
     to, end = channel()
+    before = threading.active_count()
     with watched(to, looks):
         kinds = [receive(end)["kind"] for _ in range(2)]  # type: ignore[index]
     assert kinds == ["load", "load"]
-    assert threading.active_count() == 1
+    assert threading.active_count() == before
 
     def gone() -> dict[str, Any]:
         raise OSError

@@ -107,10 +107,12 @@ def port_of(choice: str) -> int | None:
 
 def where_to_look(port: int) -> str:
     """For whoever started it, perhaps over ssh."""
-    return (
-        f"watch: http://{LOOPBACK}:{port}/\n"
-        f"       from another machine first: ssh -L {port}:{LOOPBACK}:{port} {socket.gethostname()}"
-    )
+    return f"watch: http://{LOOPBACK}:{port}/\n       {over_ssh(port)}"
+
+
+def over_ssh(port: int) -> str:
+    """How a browser on another machine reaches a page of this one's loopback."""
+    return f"from another machine first: ssh -L {port}:{LOOPBACK}:{port} {socket.gethostname()}"
 
 
 def _listener(port: int) -> socket.socket:
