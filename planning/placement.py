@@ -30,7 +30,7 @@ def place(name: str, fabric: Fabric, n_ranks: int, seed: int) -> tuple[str, ...]
     if name in PLACEMENTS:
         return PLACEMENTS[name](fabric, n_ranks, seed)
     (entry, *_) = entry_points(group=GROUP, name=name)
-    return _checked(entry, plugins.loaded(entry)(fabric, n_ranks, seed), fabric, n_ranks)
+    return _checked(entry, plugins.loaded_with(entry, plugins.CALL)(fabric, n_ranks, seed), fabric, n_ranks)
 
 
 def placement_names() -> tuple[str, ...]:
@@ -39,9 +39,11 @@ def placement_names() -> tuple[str, ...]:
     return (*PLACEMENTS, *sorted(offered - set(PLACEMENTS)))
 
 
-def _checked(entry: EntryPoint, hosts: Sequence[str], fabric: Fabric, n_ranks: int) -> tuple[str, ...]:
+def _checked(entry: EntryPoint, hosts: object, fabric: Fabric, n_ranks: int) -> tuple[str, ...]:
     """What a package's placement gives.  Raise BadPlugin if that is not a host of its own for each rank."""
     whose, known = plugins.plugin_name(entry), set(fabric.hosts)
+    if not isinstance(hosts, Sequence):
+        raise plugins.BadPlugin(f"{whose} gives a {type(hosts).__name__}, not the host of each rank")
     if len(hosts) != n_ranks:
         raise plugins.BadPlugin(f"{whose} places {len(hosts)} ranks, not {n_ranks}")
     if strange := next((host for host in hosts if host not in known), None):

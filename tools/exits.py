@@ -63,6 +63,9 @@ def report(error: BaseException) -> int:
         case KeyboardInterrupt():
             _tell("; ".join(["interrupted", *map(str, error.args)]))
             return INTERRUPTED
+        case SystemExit() if plugin := plugin_of(error):
+            _tell(f"the {plugin_name(plugin)} ended gradwire, as if by sys.exit: show its authors this line")
+            return FAULT
         case SystemExit():
             return _exit_code(error)
         case MemoryError():

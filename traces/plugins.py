@@ -13,6 +13,8 @@ NOUNS = {  # by the group of entry points
     "gradwire.routing": "routing policy",
 }
 
+CALL = "__call__"
+
 
 class BadPlugin(Exception):
     """What a package offers and cannot be used; the text says what it is, whose, and why."""
@@ -22,8 +24,17 @@ def loaded(entry: EntryPoint) -> Any:
     """What an entry point names.  Raise BadPlugin for whatever its package raises."""
     try:
         return entry.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise BadPlugin(f"{plugin_name(entry)} cannot be loaded: {type(error).__name__}: {error}") from error
+
+
+def loaded_with(entry: EntryPoint, *attributes: str) -> Any:
+    """What an entry point names, which must have all these attributes.  Raise BadPlugin."""
+    offered = loaded(entry)
+    if missing := next((name for name in attributes if not hasattr(offered, name)), None):
+        has = "cannot be called" if missing == CALL else f"has no {missing}"
+        raise BadPlugin(f"{plugin_name(entry)} {has}: {entry.value} is of type {type(offered).__name__}")
+    return offered
 
 
 def plugin_name(entry: EntryPoint) -> str:

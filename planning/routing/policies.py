@@ -4,7 +4,8 @@ A package adds one with an entry point in the group `gradwire.routing`; it canno
 """
 
 from collections.abc import Sequence
-from importlib.metadata import entry_points
+from functools import wraps
+from importlib.metadata import EntryPoint, entry_points
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Protocol
 
@@ -59,6 +60,30 @@ def policy(name: str) -> Policy:
         loaded = resolve_name(BUILT_IN[name])
         return loaded
     for entry in entry_points(group=GROUP, name=name):
-        loaded = plugins.loaded(entry)
-        return loaded
+        return _checked(entry, plugins.loaded_with(entry, plugins.CALL))
     raise ValueError(not_one_of("routing policy", name, policy_names()))
+
+
+def _checked(entry: EntryPoint, made: Policy) -> Policy:
+    """The policy of a package.  It raises BadPlugin where that gives no paths."""
+    from gradwire.planning.fabrics.fabric import Egress  # here, as help pages need only the names
+
+    @wraps(made)
+    def paths(
+        fabric: "Fabric",
+        placement: Sequence[str],
+        flows: Sequence["Flow"],
+        schedule: "Schedule",
+        seed: int,
+        /,
+    ) -> Sequence["Path"]:
+        given: object = made(fabric, placement, flows, schedule, seed)
+        whose = plugins.plugin_name(entry)
+        if not isinstance(given, Sequence):
+            raise plugins.BadPlugin(f"{whose} gives a {type(given).__name__}, not the path of each flow")
+        for path in given:
+            if not isinstance(path, Sequence) or not all(isinstance(hop, Egress) for hop in path):
+                raise plugins.BadPlugin(f"{whose} gives {str(path)[:40]!r}, which is no path of Egress")
+        return given
+
+    return paths

@@ -9,6 +9,7 @@ from gradwire.planning.fabrics.spec import family_names, parse_fabric
 from gradwire.planning.placement import place, placement_names
 from gradwire.planning.routing.policies import policy
 from gradwire.tools.exits import report
+from gradwire.traces.framing.framings import framings
 from gradwire.traces.plugins import BadPlugin
 
 SOURCE = """
@@ -149,3 +150,63 @@ def test_a_fabric_of_a_package_is_read_back_from_its_spec(
     fabric = parse_fabric("odd:n=3,rate=50M")
     assert (fabric.spec, len(fabric.hosts)) == ("odd:n=3,rate=50M", 3)
     assert parse_fabric(fabric.spec) == fabric
+
+
+@pytest.mark.parametrize("code", ["0", "'bye'"])
+def test_a_package_that_ends_the_program_while_it_is_loaded_cannot_be_loaded(
+    code: str, package: Path
+) -> None:
+    package.write_text(f"raise SystemExit({code})\n")
+    with pytest.raises(BadPlugin, match=f"{WHO} cannot be loaded: SystemExit: "):
+        policy("drawn")
+
+
+def test_a_policy_that_ends_the_program_is_a_fault_of_its_package(
+    package: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package.write_text("def policy(*given):\n    raise SystemExit(0)\n")
+    with pytest.raises(SystemExit) as raised:
+        policy("drawn")(None, (), (), None, 0)  # type: ignore[arg-type]
+    assert report(raised.value) == 1
+    assert capsys.readouterr().err.startswith(f"gradwire: the {WHO} ended gradwire")
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("policy = 5", "cannot be called: drawnpaths:policy is of type int"),
+        ("def policy(*given): ...", "gives a NoneType, not the path of each flow"),
+        ("def policy(*given): return iter(())", "gives a tuple_iterator, not the path of each flow"),
+        ("def policy(*given): return [5]", "gives '5', which is no path of Egress"),
+        ("def policy(*given): return [['h0']]", "gives \"['h0']\", which is no path of Egress"),
+    ],
+)
+def test_what_is_no_policy_is_refused_with_its_package(source: str, why: str, package: Path) -> None:
+    package.write_text(source)
+    with pytest.raises(BadPlugin) as raised:
+        policy("drawn")(None, (), (), None, 0)  # type: ignore[arg-type]
+    assert str(raised.value) == f"{WHO} {why}"
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("odd = 5", "cannot be called: oddpackage:odd is of type int"),
+        ("def odd(*given): ...", "gives a NoneType, not the host of each rank"),
+    ],
+)
+def test_what_is_no_placement_is_refused_with_its_package(
+    source: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offering("gradwire.placement", monkeypatch, tmp_path, source)
+    with pytest.raises(BadPlugin) as raised:
+        place("odd", parse_fabric("star:hosts=4"), 3, 0)
+    assert str(raised.value) == f"placement 'odd' of the package odd 2 {why}"
+
+
+def test_what_is_no_framing_is_refused_with_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offering("gradwire.framing", monkeypatch, tmp_path, "class odd:\n    name, is_training = 'odd', True\n")
+    with pytest.raises(BadPlugin, match=r"^framing 'odd' of the package odd 2 has no fit: oddpackage:odd is"):
+        framings.__wrapped__()

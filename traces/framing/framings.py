@@ -15,10 +15,11 @@ from gradwire.traces.framing.mpi_framing import Mpi
 from gradwire.traces.framing.plain import Plain
 from gradwire.traces.framing.setups import MpiControl, Store
 from gradwire.traces.packets.streams import Connection
-from gradwire.traces.plugins import loaded
+from gradwire.traces.plugins import loaded_with
 
 GROUP = "gradwire.framing"
 BUILT_IN: tuple[Framing, ...] = (Gloo(), Mpi(), Store(), MpiControl(), Grpc(), Plain())
+NEEDED = ("name", "is_training", "fit", "read")  # of a Framing
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class Choice:
 def framings() -> tuple[Framing, ...]:
     built_in = {framing.name for framing in BUILT_IN}
     offered = [entry for entry in entry_points(group=GROUP) if entry.name not in built_in]
-    return (*BUILT_IN, *(loaded(entry) for entry in sorted(offered, key=lambda entry: entry.name)))
+    offered.sort(key=lambda entry: entry.name)
+    return (*BUILT_IN, *(loaded_with(entry, *NEEDED) for entry in offered))
 
 
 def choose(connection: Connection) -> Choice:
