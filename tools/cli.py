@@ -51,6 +51,7 @@ TABLE = (
     Command("demo", START, "Inspect a shipped capture, replay it on three fabrics and compare them (root)."),
     Command("doctor", START, "Check what this machine has and what is missing, and how to fix that."),
     Command("test", START, "Run all checks and tests; with arguments, only pytest.", passes_on=True),
+    Command("docs", START, "Make the documentation as a site, with links checked."),
     Command("help", START, "Describe a command and its options; write man pages."),
     Command("setup", START, "Install what is missing (root). ./gradwire does this by itself at first use."),
     Command("inspect", TRACES, "Show what a job sent, how long its iterations took and what slowed it."),

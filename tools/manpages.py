@@ -21,24 +21,28 @@ EXIT_CODES = (  # as in README.md
 
 def write_man_pages(folder: Path, names: list[str]) -> list[Path]:
     """`gradwire.1`, and `gradwire-NAME.1` of each of these commands.  Raise OSError."""
-    from gradwire.tools.cli import application
-
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name in (None, *names):
-        group = typer.main.get_command(application(name))
-        assert isinstance(group, typer.core.TyperGroup)
-        context = typer.Context(group, info_name="gradwire")
-        if name is None:
-            page = page_of(group, context)
-        else:
-            command = group.commands[name]
-            page = page_of(command, typer.Context(command, info_name=name, parent=context))
+        page = page_named(name)
         path = folder / f"{page.name.replace(' ', '-')}.{SECTION}"
         others = [page.name.split()[0]] if name else [f"gradwire-{each}" for each in names]
         write_whole(path, man_page(page, others))
         written.append(path)
     return written
+
+
+def page_named(name: str | None) -> Page:
+    """What is said of the command of this name, or without one of gradwire and its commands."""
+    from gradwire.tools.cli import application
+
+    group = typer.main.get_command(application(name))
+    assert isinstance(group, typer.core.TyperGroup)
+    context = typer.Context(group, info_name="gradwire")
+    if name is None:
+        return page_of(group, context)
+    command = group.commands[name]
+    return page_of(command, typer.Context(command, info_name=name, parent=context))
 
 
 def man_page(page: Page, others: list[str]) -> str:

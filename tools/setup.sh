@@ -2,6 +2,7 @@
 # setup.sh: installs what gradwire needs: Debian packages, .venv from requirements.lock, the compiled switch and worker.
 #   setup.sh               install what is missing; safe to run again, and twice at the same time
 #   setup.sh --live        also PyTorch, for runs with a live training job (requirements-live.lock)
+#   setup.sh --docs        also MkDocs, for ./gradwire docs (requirements-docs.lock)
 #   setup.sh --ryu         also .venv-ryu, for --controller ryu (requirements-ryu.lock)
 #   setup.sh --is-current  exit 0 if nothing has changed since the last complete set-up
 set -euo pipefail
@@ -99,6 +100,12 @@ add_live() {
     quietly "pip check" .venv/bin/python -I -m pip check
 }
 
+add_docs() {
+    say "Python packages: adding MkDocs"
+    install_locked .venv requirements-docs.lock
+    quietly "pip check" .venv/bin/python -I -m pip check
+}
+
 # Ryu's own build asks for what pip's isolated builds no longer have: see the lock.
 add_ryu() {
     if [ -e .venv-ryu/made-from ] && cmp -s requirements-ryu.lock .venv-ryu/made-from; then
@@ -136,12 +143,13 @@ main() {
     log=$(mktemp)
     trap 'rm -f "$log"' EXIT
     [ -w . ] || fail "cannot write to $home: set up as its owner or as root, or copy the folder to a disk that can be written"
-    [ -e gradwire.py ] || [ -z "$live$ryu" ] || fail "--live and --ryu are for a checkout; elsewhere install PyTorch by pip"
+    [ -e gradwire.py ] || [ -z "$live$ryu$docs" ] || fail "--live, --ryu and --docs are for a checkout; elsewhere install PyTorch by pip"
     install_packages
     if [ -e gradwire.py ]; then # a checkout; where pip has installed gradwire, it has brought the Python packages
         make_venv
         [ -z "$live" ] || add_live
         [ -z "$ryu" ] || add_ryu
+        [ -z "$docs" ] || add_docs
     fi
     say "switch: compiling for the kernel's BPF"
     quietly "compiling the switch" emu/switch/compile.sh
@@ -156,18 +164,19 @@ main() {
     say "done"
 }
 
-live='' ryu=''
+live='' ryu='' docs=''
 for option; do
     case $option in
     --is-current) is_current && exit 0 || exit 1 ;;
     --live) live=1 ;;
     --ryu) ryu=1 ;;
+    --docs) docs=1 ;;
     -h | --help)
-        sed -n '2,6s/^# \{0,1\}//p' tools/setup.sh
+        sed -n '2,7s/^# \{0,1\}//p' tools/setup.sh
         exit 0
         ;;
     *)
-        sed -n '2,6s/^# \{0,1\}//p' tools/setup.sh >&2
+        sed -n '2,7s/^# \{0,1\}//p' tools/setup.sh >&2
         exit 2
         ;;
     esac

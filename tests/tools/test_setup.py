@@ -238,7 +238,7 @@ def locked(name: str) -> list[tuple[str, str, list[str]]]:
     return found
 
 
-LOCKS = ["requirements.lock", "requirements-live.lock", "requirements-ryu.lock"]
+LOCKS = ["requirements.lock", "requirements-docs.lock", "requirements-live.lock", "requirements-ryu.lock"]
 
 
 @pytest.mark.parametrize("name", LOCKS)

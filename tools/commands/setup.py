@@ -17,6 +17,8 @@ def setup(
         bool,
         typer.Option("--ryu", help="Also install Ryu 4.34 in a Python of its own, for --controller ryu."),
     ] = False,
+    docs: Annotated[bool, typer.Option("--docs", help="Also install MkDocs, for gradwire docs.")] = False,
 ) -> None:
     """Install what is missing: Debian packages (needs root), Python packages and the compiled switch."""
-    os.execv(SCRIPT, [str(SCRIPT), *(["--live"] if live else []), *(["--ryu"] if ryu else [])])
+    wanted = {"--live": live, "--ryu": ryu, "--docs": docs}
+    os.execv(SCRIPT, [str(SCRIPT), *(option for option, is_wanted in wanted.items() if is_wanted)])
