@@ -10,6 +10,7 @@ from gradwire.planning.model.predict import compute_s
 from gradwire.planning.plan import Plan
 from gradwire.traces.units import show_count
 
+LimitKind = Literal["computing", "messages", "hosts' links", "link"]
 MOST = 0.5  # of a time is what holds it up
 
 
@@ -17,7 +18,7 @@ MOST = 0.5  # of a time is what holds it up
 class Limit:
     """What holds a run up; `link` is one between switches, on which `flows` meet, else both are None."""
 
-    kind: Literal["computing", "messages", "hosts' links", "link"]
+    kind: LimitKind
     link: str | None = None
     flows: int | None = None
 

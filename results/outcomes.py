@@ -5,12 +5,13 @@ from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
+from gradwire.planning.fabrics.fabric import Fabric, link_name
 from gradwire.planning.plan import Plan
 from gradwire.results.expectations import COMPARE, Expectation, Selection, Term, show_selection
 from gradwire.results.plannedcells import PlannedCell
-from gradwire.results.quantities import Figure
+from gradwire.results.quantities import Figure, names_of, plain_link
 from gradwire.results.row import Row
-from gradwire.traces.units import parse_size, show_count, show_first, show_nbytes, show_s
+from gradwire.traces.units import did_you_mean, parse_size, show_count, show_first, show_nbytes, show_s
 
 Becomes = Literal["holds", "fails", "not valid"]
 SHOWN = 3
@@ -21,7 +22,8 @@ class Subject:
     """A cell that expectations may be about.
 
     `fabrics` are the names of its fabric: its spec, and as somebody wrote it.  `nbytes` is the size of a
-    `bench`.  `plan` is what will be carried out, if that is known, `result` what it came to.
+    `bench`.  `fabric` has the links that can be named.  `plan` is what will be carried out, if that is known,
+    `result` what it came to.
     """
 
     fabrics: tuple[str, ...]
@@ -30,6 +32,7 @@ class Subject:
     routes: str
     nbytes: int | None = None
     refused: bool = False
+    fabric: Fabric | None = None
     plan: Plan | None = None
     result: Row | PlannedCell | None = None
 
@@ -87,11 +90,24 @@ def check(expectation: Expectation, subjects: Sequence[Subject], *, is_run: bool
             raise ValueError(f"{term.name} is only known after a run, and this lab has mode: plan")
         if is_run and term.quantity.measured is None:
             raise ValueError(f"{term.name} is only known of a lab with mode: plan")
+    if expectation.named:
+        _check_name(expectation, _fitting(expectation, subjects), is_run=is_run)
     for used, term in _used(expectation, subjects):
         if used.plan is not None and not term.quantity.is_known(used.plan):
             raise ValueError(f"{used.name} has no {term.name}")
         if used.result is not None:
             _figure(term, used)
+
+
+def _check_name(expectation: Expectation, subjects: Sequence[Subject], *, is_run: bool) -> None:
+    """Raise ValueError for a name that none of these cells can have: != would always hold."""
+    (term,) = expectation.left
+    fabrics = {each.fabrics[0]: each.fabric for each in subjects if each.fabric}
+    links = [plain_link(link_name(one, egress)) for one in fabrics.values() for egress in one.peers]
+    names = names_of(term.name, links, is_run=is_run)
+    if not any(fnmatchcase(name, expectation.named) for name in names):
+        meant = did_you_mean(expectation.named, names)
+        raise ValueError(f"no {term.name} is {expectation.named!r}{meant}; it can be {show_first(names, 8)}")
 
 
 def judged(expectation: Expectation, subjects: Sequence[Subject]) -> Outcome:

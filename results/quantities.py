@@ -1,13 +1,13 @@
 """What a lab may expect something of: figures of rows and of planned cells by name, values with units."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, get_args
 
 from gradwire.planning.plan import Plan
-from gradwire.results.limits import Limit
+from gradwire.results.limits import Limit, LimitKind
 from gradwire.results.plannedcells import PlannedCell
 from gradwire.results.row import REFUSED, Row, Spread
 from gradwire.traces.iterationtimes import IterationTime
@@ -158,6 +158,15 @@ QUANTITIES: Mapping[str, Quantity] = {
         is_timed=False,
     ),
 }
+
+
+def names_of(quantity: str, links: Sequence[str], *, is_run: bool) -> list[str]:
+    """What a quantity that is a name can be, on fabrics with these links."""
+    if quantity == "verdict":
+        return [*(("valid", "not valid") if is_run else ("planned",)), REFUSED]
+    kinds = [kind for kind in get_args(LimitKind) if kind != "link"] if quantity == "bounded_by" else []
+    return [*kinds, *links]
+
 
 _VALUE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)([^\d.].*)?")
 

@@ -94,6 +94,7 @@ class LabWork:
             routes=cell.routes,
             nbytes=_size(self.lab, experiment) if experiment else None,
             refused=refused,
+            fabric=cell.fabric,
             plan=known if isinstance(known, Plan) else None,
             result=None if isinstance(known, Plan) else known,
         )

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.results.expectations import parse_expectation, selection_of
 from gradwire.results.limits import HOSTS_LINKS, Limit
 from gradwire.results.outcomes import Subject, check, judged
@@ -148,3 +149,27 @@ def test_a_figure_that_a_row_lacks_after_all_does_not_hold() -> None:
     outcome = judged(parse_expectation("iteration <= 1s"), CELLS)
     assert outcome.verdict == "fails"
     assert outcome.why[0] == f"ring, linear, ecmp on {STAR} has no iteration"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_run", "reason"),
+    [
+        ("bounded_by != hosts links", True, "no bounded_by is 'hosts links' (did you mean hosts' links?)"),
+        ("bounded_by != h0->h1", True, "no bounded_by is 'h0->h1'"),
+        ("worst_link != h4->switch0", False, "no worst_link is 'h4->switch0' (did you mean "),
+        ("worst_link == messages", True, "no worst_link is 'messages'"),
+        ("verdict != vald", True, "no verdict is 'vald' (did you mean valid?); it can be valid, not valid, "),
+        ("verdict == valid", False, "no verdict is 'valid'; it can be planned, refused"),
+    ],
+)
+def test_a_name_that_no_cell_can_have_is_refused(text: str, is_run: bool, reason: str) -> None:
+    cell = replace(RING, result=None, fabric=parse_fabric(STAR))
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        check(parse_expectation(text), [cell], is_run=is_run)
+
+
+@pytest.mark.parametrize(
+    "text", ["bounded_by == hosts' links", "bounded_by != h*->switch0", "worst_link == switch0→h3"]
+)
+def test_links_of_the_fabric_and_kinds_of_limits_can_be_named(text: str) -> None:
+    check(parse_expectation(text), [replace(RING, result=None, fabric=parse_fabric(STAR))], is_run=False)
