@@ -374,7 +374,7 @@ def test_sizes_iterations_and_gaps_are_chosen_by_options(
         (["--iteration", "9"], "nothing to send in iteration"),
         (["--scale-bytes", "0"], "not a factor above 0"),
         (["--algorithm", "ina", "--elements", "2048"], "need an mtu of at least 8244, but "),
-        (["-o", "/absent/plan.json"], "No such file or directory"),
+        (["-o", "/absent/plan.json"], "there is no folder /absent"),
     ],
 )
 def test_what_plan_refuses_is_one_line(

@@ -22,6 +22,7 @@ from gradwire.tools.audit_tables import print_phases, print_run, print_tables
 from gradwire.tools.console import console
 from gradwire.tools.draw import fabric_svg
 from gradwire.tools.options import JsonOption
+from gradwire.tools.outputs import check_file
 from gradwire.tools.plansummary import print_heading
 from gradwire.tools.stdin import with_stdin
 from gradwire.traces.files import write_whole
@@ -83,6 +84,7 @@ def audit(
 
     Exit code 3: a run's counters disagree with its plan.
     """
+    check_file("--svg", svg)
     sources = [path for given in with_stdin(what) for path in _sources(given)]
     if svg is not None and len(sources) != 1:
         raise ValueError(f"--svg draws one plan, got {len(sources)}: run it once for each")

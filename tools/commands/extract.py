@@ -1,6 +1,7 @@
 """`gradwire extract`: write what a captured job communicated to a workload file."""
 
 from gradwire.tools.options import CapturesArgument, JsonOption, RankMapOption, WorkloadOutOption
+from gradwire.tools.outputs import check_file
 from gradwire.tools.stdin import with_stdin
 from gradwire.tools.written import print_written
 from gradwire.traces.reader import open_trace
@@ -19,6 +20,7 @@ def extract(
     The file lists collectives and messages in order, and how long each rank
     computed between them. `plan` and `replay` read it.
     """
+    check_file("--out", out)
     workload = recognise(open_trace(with_stdin(captures), rank_map))
     save(workload, out)
     print_written(workload, out, as_json)

@@ -14,10 +14,9 @@ from rich.progress import Progress
 from gradwire.planning.capturefabric import capture_fabric, had_company, rates_of
 from gradwire.results.advice import Step, advise
 from gradwire.tools.console import plain
-from gradwire.tools.dygraphs import need_library
 from gradwire.tools.inspect_tables import print_analysis
 from gradwire.tools.options import CapturesArgument, CsvOption, JsonOption, ParquetOption, RankMapOption
-from gradwire.tools.outputs import check_tables
+from gradwire.tools.outputs import check_file, check_report, check_tables
 from gradwire.tools.progressbar import progress_bar
 from gradwire.tools.stdin import with_stdin
 from gradwire.traces.analysis.analysis import analyse_trace, to_json
@@ -84,8 +83,8 @@ def inspect(  # noqa: PLR0913, PLR0917 - a parameter for each option
     captures = with_stdin(captures)
     line_rate_bps = None if line_rate is None else _positive_bps(line_rate)
     check_tables(parquet, csv)
-    if html is not None:
-        need_library()
+    check_report(html)
+    check_file("--perfetto", perfetto)
     if verified is not None:
         verify_files(capture_paths(captures), verified)
     trace = open_captures(captures, rank_map)

@@ -24,7 +24,7 @@ from gradwire.tools.choices import (
 )
 from gradwire.tools.console import console
 from gradwire.tools.options import HtmlOption, JobArgument, JsonOption, ParquetOption
-from gradwire.tools.outputs import check_page, check_tables, print_outputs
+from gradwire.tools.outputs import check_file, check_page, check_tables, print_outputs
 from gradwire.tools.planmatrix import PATIENCE_S, planned, print_cells, to_json, write_page
 from gradwire.tools.plansummary import print_summary, summary
 from gradwire.tools.progressbar import progress_bar
@@ -57,6 +57,7 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
     fixed.
     """
     job = with_stdin(job)
+    check_file("--out", out)
     check_page(html)
     check_tables(parquet)
     given = read_job(job, traffic.rank_map)
