@@ -7,13 +7,18 @@ import sys
 import tomllib
 from importlib.metadata import distributions
 from pathlib import Path
+from shutil import copytree
+from typing import Any
 
 import pytest
 
 from gradwire.emu.project import PROJECT
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.plan import Flow
 from gradwire.traces.plugins import NOUNS
 
 DOCS = PROJECT / "docs"
+LAB = PROJECT / "labs" / "07-policy"
 PAGES = ("collectives", "fabrics", "framings", "placements", "policies")
 
 
@@ -28,9 +33,9 @@ def project(page: str) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for the path of modules, into which pip has installed the package of every page."""
+    """A folder for the path of modules, into which pip has installed the packages of pages and of a lab."""
     folder, target = tmp_path_factory.mktemp("packages"), tmp_path_factory.mktemp("installed")
-    places = []
+    places = [str(copytree(LAB / "answer", folder / "lab"))]
     for page in PAGES:
         place = folder / page
         place.mkdir()
@@ -74,3 +79,23 @@ def test_all_packages_of_the_pages_work_beside_each_other(installed: Path) -> No
     assert "two-rings" in plan
     offered = {entry.group for each in distributions(path=[str(installed)]) for entry in each.entry_points}
     assert offered == set(NOUNS)
+
+
+def test_the_policy_that_a_lab_has_for_an_answer_does_what_its_page_says(
+    installed: Path, tmp_path: Path
+) -> None:
+    """No collision where ranks are in the order of hosts; else some, all of them on the way down."""
+    gradwire(installed, "run", str(LAB / "lab.yaml"), "--out", str(tmp_path / "out"))
+
+
+def test_the_skeleton_of_a_labs_policy_sends_all_through_the_first_spine() -> None:
+    """Two flows on an uplink in two of three exchanges: (1/2 + 2/4 + 2/8) / (7/8) = 10/7 of the bound."""
+    text = (LAB / "README.md").read_text()
+    (skeleton,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(skeleton, names)
+    fabric = parse_fabric("fat-tree:k=4,levels=2")
+    flows = [Flow(src, dst, "", "", 0, 0) for src in range(8) for dst in (src ^ 2, src ^ 4)]
+    paths = names["mine"](fabric, fabric.hosts, flows, None, 0)
+    spines = {fabric.peers[path[1]].node for path in paths}
+    assert spines == {"spine0"}

@@ -14,9 +14,11 @@ from gradwire.tools.help import HelpGroup
 
 ROOT = Path(__file__).parents[2]
 LABS = ROOT / "labs"
-FILES = sorted(LABS.glob("*/*.yaml"))
+FILES = sorted(
+    set(LABS.glob("*/*.yaml")) - {LABS / "07-policy" / "lab.yaml"}
+)  # needs its package: test_packages
 PAGES = sorted(LABS.glob("*/README.md"))
-LABS_BY_NAME = {str(lab.relative_to(ROOT)): lab for lab in FILES}
+NAMES = {str(lab.relative_to(ROOT)) for lab in LABS.glob("*/*.yaml")}
 
 
 def commands(page: Path) -> list[str]:
@@ -37,7 +39,7 @@ def mode(lab: Path) -> str:
 
 
 def test_every_lab_that_sends_packets_can_be_planned_and_its_expectations_computed() -> None:
-    code, said = invoked("run", "--check", *map(str, FILES))
+    code, said = invoked("run", "--check", *(str(lab) for lab in FILES if mode(lab) != "plan"))
     assert code == 0, said
 
 
@@ -68,7 +70,7 @@ def test_the_commands_on_a_page_work(page: Path, tmp_path: Path, monkeypatch: py
         assert program == "./gradwire"
         check_options(*words)
         if words[0] == "run":
-            assert set(words[1:]) & set(LABS_BY_NAME), line
+            assert set(words[1:]) & NAMES, line
         elif not line.startswith("sudo "):
             code, said = invoked(*words)
             assert code == 0, f"{line}: {said}"
