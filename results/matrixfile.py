@@ -137,10 +137,12 @@ def read_result(folder: Path) -> dict[str, Any]:
     return value
 
 
-def _largest(value: Any) -> int:
-    """Of all whole numbers in it, without their signs; 0 without one."""
+def _largest(value: Any) -> float:
+    """Of all whole numbers in it, without their signs; 0 without one, infinity with NaN or an infinity."""
     if isinstance(value, int):
         return abs(value)
+    if isinstance(value, float):
+        return 0 if math.isfinite(value) else math.inf
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return max(map(_largest, inside), default=0)
 

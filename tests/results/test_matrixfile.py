@@ -111,7 +111,14 @@ def test_results_of_trust_are_told_from_those_of_runs(tmp_path: Path) -> None:
         ),
         (
             f'{{"schema": "gradwire.matrix/1", "cells": [{CELL % "[1e999]"}], "rows": [{ROW}]}}',
-            "not all of its times",
+            "it holds a number that is larger than any",
+        ),
+        *(
+            (
+                f'{{"schema": "gradwire.matrix/1", "n_cells": {number}}}',
+                "it holds a number that is larger than any",
+            )
+            for number in ("NaN", "Infinity", "-Infinity")
         ),
         (
             f'{{"schema": "gradwire.matrix/1", "cells": [{CELL % "[1]"}], "rows": []}}',
