@@ -76,14 +76,14 @@ project_set_up() {
     printf '#!/bin/sh\nexit 101\n' >"$tree/usr/sbin/policy-rc.d"
     chmod 755 "$tree/usr/sbin/policy-rc.d"
     rsync --archive --exclude .git --exclude .venv --exclude .venv-ryu --exclude "emu/*/build" --exclude runs --exclude __pycache__ \
-        "$project/" "$tree/vagrant/"
+        "$project/" "$tree/home/vagrant/gradwire/"
     cp /etc/resolv.conf /etc/hosts "$tree/etc/"
     unshare --mount --pid --fork --kill-child --propagation private bash -euc '
         mount -t proc proc "$1/proc"
         mount --rbind /dev "$1/dev"
         mount -t tmpfs tmpfs "$1/tmp"
-        exec chroot "$1" /vagrant/tools/setup.sh' set-up "$tree"
-    in_tree chown --recursive vagrant: /vagrant
+        exec chroot "$1" /home/vagrant/gradwire/tools/setup.sh' set-up "$tree"
+    in_tree chown --recursive vagrant: /home/vagrant/gradwire
     rm "$tree/usr/sbin/policy-rc.d"
 }
 

@@ -68,5 +68,5 @@ vagrant up --provider=libvirt --no-color 2>&1 | stdbuf -oL tr '\r' '\n' | grep -
 
 say "inside"
 vagrant ssh-config >"$work/ssh-config"
-ssh -F "$work/ssh-config" default 'cd /vagrant && sudo bash tests/vm/inside.sh'
+ssh -F "$work/ssh-config" default 'cd gradwire && sudo bash tests/vm/inside.sh'
 say "passed"
