@@ -13,6 +13,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+PROGRAMS = Path(sys.executable).parent  # of our environment: python, scapy
 _SCRIPT = Path(__file__).resolve()
 
 

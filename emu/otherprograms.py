@@ -18,7 +18,7 @@ HOST_PROC = "GRADWIRE_HOST_PROC"  # in the environment: the number of the open f
 LEAST_SHARE = 0.03  # of all processors; who used less is not named
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of linux/sched.h
 _STAT_NBYTES = 1024
-_INTERPRETERS = ("python", "node", "java", "perl", "ruby", "bash", "sh")
+_INTERPRETERS = ("node", "python", "java", "perl", "ruby", "bash", "sh")
 
 
 @dataclass(frozen=True, slots=True)

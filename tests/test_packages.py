@@ -43,7 +43,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (name,) = project(page)["tool"]["setuptools"]["py-modules"]  # type: ignore[index]
         (place / f"{name}.py").write_text(blocks(page, "python")[0])
         places.append(str(place))
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    pip = [sys.executable, "-P", "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
     subprocess.run([*pip, "--no-index", "--target", str(target), *places], check=True)
     return target
 
@@ -51,7 +51,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def gradwire(installed: Path, *arguments: str) -> str:
     path = os.pathsep.join((str(installed), str(PROJECT)))
     done = subprocess.run(
-        [sys.executable, "-m", "gradwire.tools", *arguments],
+        [sys.executable, "-P", "-m", "gradwire.tools", *arguments],
         env=os.environ | {"PYTHONPATH": path},
         capture_output=True,
         text=True,

@@ -12,13 +12,13 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from mininet.log import setLogLevel
 
 from gradwire.emu.channel import Channel
 from gradwire.emu.emulation import OPENFLOW_PORT, Emulation, in_force
+from gradwire.emu.interpreter import PROGRAMS
 from gradwire.emu.lifecycle import errors_in_one_line
 from gradwire.emu.looks import Looks, watched
 from gradwire.emu.network.isolate import PRIVATE
@@ -71,13 +71,13 @@ def main(options: dict[str, Any], channel: Channel | None = None) -> int:
 
 def _set_environment(scapy_start: str) -> None:
     """What is typed finds our Python, a `scapy` that knows the lab, and switches by `ovs-ofctl NAME`."""
-    ours, programs = Path(sys.executable).parent, PRIVATE / "bin"
+    programs = PRIVATE / "bin"
     programs.mkdir()
     scapy, start = programs / "scapy", programs / "scapy_start.py"
     start.write_text(f"{scapy_start}\n")
-    scapy.write_text(f'#!/bin/sh\nexec {shlex.quote(str(ours / "scapy"))} -c {start} "$@"\n')
+    scapy.write_text(f'#!/bin/sh\nexec {shlex.quote(str(PROGRAMS / "scapy"))} -c {start} "$@"\n')
     scapy.chmod(0o755)
-    path = os.pathsep.join([str(programs), str(ours), os.environ.get("PATH", os.defpath)])
+    path = os.pathsep.join([str(programs), str(PROGRAMS), os.environ.get("PATH", os.defpath)])
     os.environ |= {"PATH": path, "OVS_RUNDIR": str(MANAGEMENT)}
     if (PROJECT / "gradwire.py").is_file():  # else it is installed
         os.environ["PYTHONPATH"] = str(PROJECT)
