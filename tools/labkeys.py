@@ -260,6 +260,8 @@ def fault_text(fault: ErrorDetails) -> str:
             return f"{key} is empty; leave it out, or write a value"
         case "too_long", _:
             return f"{key} has more than {MAX_ITEMS} values"
+        case "string_pattern_mismatch", ["name"]:
+            return f"name {fault['input']!r} can have letters, digits, '.', '-', '_' and single spaces only"
         case "literal_error", _:
             return f"{'.'.join(map(str, place))} is {fault['input']!r}: it can be {fault['ctx']['expected']}"
     words = words_for(fault["type"])

@@ -112,7 +112,7 @@ def test_a_fabric_may_be_a_spec_a_file_or_written_out(tmp_path: Path) -> None:
         (JOB + "algorithm: []\n", "line 2: algorithm is empty; leave it out, or write a value"),
         (JOB + "algorithm:\n", "line 2: there is no value; leave the key out, or write one"),
         (JOB + "mode: fast\n", "line 2: mode is 'fast': it can be 'plan', 'replay' or 'bench'"),
-        (JOB + "name: 'a:b'\n", "line 2: name: "),
+        (JOB + "name: 'a:b'\n", "line 2: name 'a:b' can have letters, digits, "),
         (JOB + "fabric:\n- star:hosts=4\n- star:hosts=x\n", "line 4: fabric 'star:hosts=x': hosts must be a"),
         (JOB + "fabric: none.yaml\n", "line 2: "),
         (JOB + "fabric:\n" + INLINE.replace("9000", "9001"), "line 7: mtu: an MTU must be 1500 to 9000"),
