@@ -18,10 +18,12 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.fabricfile import fabric_of_node, is_file
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.jobs import STDIN
 from gradwire.results.expectations import Expectation, parse_expectation, selection_of
 from gradwire.tools.choicekeys import is_name_or_file
 from gradwire.tools.exits import is_for_people, one_line
 from gradwire.tools.labkeys import LabFile, Part, fault_text, place_of
+from gradwire.tools.stdin import DASH
 from gradwire.traces.files import read_at_most
 from gradwire.traces.plainyaml import compose, line_of
 
@@ -108,8 +110,12 @@ def placed(value: Any, metavar: str | None, folder: Path) -> Any:
 
 
 def read_lab(path: Path) -> Lab:
-    """Raise BadLab, or OSError for a file that cannot be read."""
+    """Raise BadLab, or OSError for a file that cannot be read.
+
+    What comes on standard input names files from the current folder, as it has none of its own.
+    """
     octets = read_at_most(path, MAX_FILE_NBYTES)
+    path = DASH if path == STDIN else path
     if len(octets) > MAX_FILE_NBYTES:
         raise BadLab(f"{path}: a lab file has at most {MAX_FILE_NBYTES >> 20} MiB")
     try:

@@ -41,7 +41,10 @@ class LabResult:
     def exit_code(self) -> int:
         if any(outcome.verdict == "fails" for outcome in self.outcomes):
             return NOT_EXPECTED
-        return 0 if all(row.verdict in ("valid", REFUSED) for row in self.rows) else NOT_VALID
+        if self.planned and all(each.cell.refused for each in self.planned):
+            return NOT_VALID
+        verdicts = {row.verdict for row in self.rows}
+        return 0 if verdicts <= {"valid", REFUSED} and verdicts != {REFUSED} else NOT_VALID
 
     def to_json(self) -> dict[str, Any]:
         """As docs/schemas.md, "run --json", says."""

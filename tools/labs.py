@@ -17,6 +17,7 @@ from gradwire.tools.live.view import live_view
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import default_folder, print_result
 from gradwire.tools.planmatrix import print_cells
+from gradwire.tools.stdin import with_stdin
 
 
 def print_schema() -> None:
@@ -34,7 +35,7 @@ def run_labs(
     verbose: bool,
 ) -> int:
     """The exit code, also of a `check`, which sends nothing.  Raise BadLab before anything is sent."""
-    works = [lab_work(read_lab(path)) for path in labs]
+    works = [lab_work(read_lab(path)) for path in with_stdin(labs)]
     if not check:
         for work in works:
             _check_machine(work)

@@ -1,6 +1,7 @@
 """`gradwire run`: a lab's cells, what becomes of its expectations, and the exit code for CI."""
 
 import json
+import os
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -226,3 +227,29 @@ def test_a_size_is_chosen_as_bench_takes_it_whatever_the_data_type(
     (result,) = json.loads(capsys.readouterr().out)
     (bound_s,) = result["expectations"][0]["found"]
     assert bound_s == pytest.approx(65536 * 8 / (100e6 * 1448 / 1514), rel=0.01)  # 2(p-1)/p is 1
+
+
+def test_a_lab_of_which_nothing_makes_sense_has_not_passed(tmp_path: Path) -> None:
+    text = LAB.replace("expect:\n", "placement: hdrm\n")
+    assert gradwire(lab(tmp_path, text=text)) == 3
+    assert gradwire(lab(tmp_path, text=text.replace("placement: hdrm", "placement: [hdrm, linear]"))) == 0
+
+
+def test_a_lab_may_come_on_standard_input_and_names_files_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own.yaml").write_text("name: own\nhosts: h0..3\nswitches: s\nlinks: [{a: h0..3, b: s}]\n")
+    piped = tmp_path / "piped.yaml"
+    piped.write_text(
+        "mode: plan\njob: {bench: allreduce, begin: 1MiB}\nfabric: own.yaml\nexpect: ratio <= 1.01\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    before = os.dup(0)
+    try:
+        with piped.open("rb") as file:
+            os.dup2(file.fileno(), 0)
+            assert gradwire("-") == 0
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+    assert "holds" in capsys.readouterr().out

@@ -11,7 +11,9 @@ from gradwire.tools.options import JsonOption, OutOption, VerboseOption, WatchOp
 def run(
     labs: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="LAB", help="Lab files, such as lab.yaml.", show_default=False),
+        typer.Argument(
+            metavar="LAB", help="Lab files, such as lab.yaml; - for standard input.", show_default=False
+        ),
     ] = None,
     check: Annotated[
         bool,
