@@ -21,6 +21,8 @@ from gradwire.emu.switch.node import GradwireSwitch
 
 SHOW_TRACEBACK = "GRADWIRE_TRACEBACK"
 _SECONDS = re.compile(r"(\d+(\.\d+)?)?", re.ASCII)
+_MOST_SECONDS = 60
+_RATE = re.compile(r"\d{1,9}(?:\.\d{1,6})?[KMGkmg]?")
 _RULE = "-" * 72  # as Mininet's
 
 
@@ -107,7 +109,7 @@ class LabPrompt(CLI):  # type: ignore[misc]
         words = line.split()
         if len(words) not in (0, 3):
             raise ValueError("usage: iperfudp [RATE CLIENT SERVER], as iperfudp 10M h0 h7")
-        self._iperf(words[1:] or self._ends(), words[0] if words else "10M")
+        self._iperf(words[1:] or self._ends(), _rate(words[0]) if words else "10M")
 
     def _ends(self) -> list[str]:
         return [self.mn.hosts[0].name, self.mn.hosts[-1].name]
@@ -218,10 +220,20 @@ def run_iperf(client: Any, server: Any, udp_rate: str | None = None) -> None:
 
 
 def _seconds(line: str) -> str:
-    """What ping takes after -W.  Raise ValueError."""
-    if not _SECONDS.fullmatch(line.strip()):
+    """What ping takes after -W, where 0 is for ever; none is ping's own.  Raise ValueError."""
+    text = line.strip()
+    if not _SECONDS.fullmatch(text):
         raise ValueError(f"{line!r} is not a number of seconds")
-    return line.strip()
+    if text and not 0 < float(text) <= _MOST_SECONDS:
+        raise ValueError(f"pingall waits above 0 and up to {_MOST_SECONDS} seconds for an answer, not {text}")
+    return text
+
+
+def _rate(text: str) -> str:
+    """What iperf3 takes after -b, where 0 is as fast as it can.  Raise ValueError."""
+    if not _RATE.fullmatch(text) or not float(text.rstrip("KMGkmg")):
+        raise ValueError(f"{text!r} is not a rate: write it like 10M")
+    return text
 
 
 def _one_line(failure: BaseException) -> str:

@@ -68,6 +68,10 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         ('dpctl add-flow "', "No closing quotation"),
         ("xterm h0", "xterm opens a window, and there is no display (DISPLAY is not set)"),
         ("pingall 1; reboot", "'1; reboot' is not a number of seconds"),
+        ("pingall 0", "pingall waits above 0 and up to 60 seconds for an answer, not 0"),
+        ("pingall 86400", "pingall waits above 0 and up to 60 seconds for an answer, not 86400"),
+        ("iperfudp abc h0 h1", "'abc' is not a rate: write it like 10M"),
+        ("iperfudp 0 h0 h1", "'0' is not a rate: write it like 10M"),
     ],
 )
 def test_a_command_that_fails_is_one_line_and_the_lab_goes_on(line: str, said: str) -> None:
