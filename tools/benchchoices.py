@@ -1,5 +1,6 @@
 """What `bench` measures: a collective and its sizes.  Each field of BenchChoices is an option."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ COLLECTIVES = tuple(BY_COLLECTIVE)
 MAX_BENCH_NBYTES = 1 << 32
 MAX_SIZES = 1000
 FACTOR = 2
+_EITHER = re.compile(r"\s*[\d.]{1,22}\s*[kKmMgG][bB]\s*")
 FLOAT32_NBYTES = element_nbytes(FLOAT32)
 SIZES = ("begin", "end", "factor", "step")  # the fields that a table of sizes takes the place of
 DATATYPES = {nccl_name(dtype): dtype for dtype in DTYPES}
@@ -118,7 +120,7 @@ class BenchChoices:
         """How sizes follow each other, as nccl-tests' JSON says it."""
         if self.sizes is not None:
             return {}
-        return {"step_bytes": parse_size(self.step)} if self.step else {"step_factor": self.factor or FACTOR}
+        return {"step_bytes": _size(self.step)} if self.step else {"step_factor": self.factor or FACTOR}
 
     def title(self, kind: CollectiveKind) -> str:
         return f"{kind}, {self.sizes.name if self.sizes else f'{self.begin} to {self.end or self.begin}'}"
@@ -142,9 +144,9 @@ class BenchChoices:
     def _counts(self) -> list[int]:
         if self.factor is not None and self.step is not None:
             raise ValueError("-f and -i cannot be used together: give one of them")
-        begin, end = parse_size(self.begin), parse_size(self.end or self.begin)
+        begin, end = _size(self.begin), _size(self.end or self.begin)
         if self.step is not None:
-            return sizes_between(begin, end, step=parse_size(self.step))
+            return sizes_between(begin, end, step=_size(self.step))
         return sizes_between(begin, end, self.factor or FACTOR)
 
     def _check_reduction(self) -> None:
@@ -197,6 +199,14 @@ def kind_of(collective: str) -> CollectiveKind:
     if name in NOT_HERE:
         raise ValueError(f"{collective}: gradwire has no {name}; it has {', '.join(COLLECTIVES)}")
     return one_of("collective", name if name in COLLECTIVES else collective, COLLECTIVES)
+
+
+def _size(text: str) -> int:
+    """Raise ValueError also for `64kB`, which nccl-tests reads as 65,536 bytes and gradwire as 64,000."""
+    if _EITHER.fullmatch(text):
+        binary = f"{text.strip()[:-1]}iB"
+        raise ValueError(f"{text!r} is a power of two in nccl-tests, of ten in gradwire: write {binary}, say")
+    return parse_size(text)
 
 
 def sizes_between(begin: int, end: int, factor: int = 1, *, step: int = 0) -> list[int]:
