@@ -15,6 +15,7 @@ EXIT_CODES = (  # as in README.md
     ("1", "The input or the machine is at fault; one line on standard error says what to do."),
     ("2", "The command line is wrong."),
     ("3", "It ran, but a result is not valid, or not as it should be."),
+    ("4", "It ran, and something is not as a lab expects it."),
     ("130", "It was interrupted, and everything was taken down."),
 )
 
