@@ -94,6 +94,7 @@ DOORS: dict[str, set[str]] = {
     "traces/groundtruth.py": {"glob", "read_bytes"},
     "traces/indexfiles.py": {"is_file", "read_bytes"},
     "traces/schedules/keys.py": {"open"},
+    "traces/packets/verify.py": {"asyncio"},  # pyshark talks to tshark by it
     "traces/plugins.py": {"importlib"},  # what installed packages add
     "traces/packets/openfile.py": {"is_file", "memmap", "open", "read_text"},
     "traces/rankmap.py": {"read_at_most"},

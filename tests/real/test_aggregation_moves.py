@@ -102,7 +102,7 @@ def test_of_two_jobs_that_one_spine_has_no_room_for_one_is_done_by_hosts_and_the
     failing = next(spine for spine in ("spine0", "spine1") if root(planned(spine).trees[0]) == spine)
     done = gradwire(
         *("bench", "allreduce", "-b", str(nbytes), "--ranks", "2", "--jobs", "2", "--ina", "on", "-n", "1"),
-        *("--fabric", spec, "--switch-slots", "12", "--out", str(tmp_path / "runs")),
+        *("--fabric", spec, "--switch-slots", "12", "--out", str(tmp_path / "runs"), "--verbose"),
         *(option for leaf in (0, 2) for option in ("--fail", f"leaf{leaf}-{failing}@0.1")),
     )
     assert done.returncode in CARRIED_OUT, done.stderr

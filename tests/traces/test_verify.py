@@ -1,6 +1,10 @@
 """The comparison with pyshark finds what is made wrong, and nothing else."""
 
+import asyncio
+import gc
 import shutil
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +20,17 @@ from tests.traces.test_decode import NETWORKS, on
 pytestmark = pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
 SAMPLE = Path(__file__).parents[2] / "traces" / "samples" / "ps_1srv_4wk" / "h0.pcap"
 A, B = ("10.0.0.1", 4000), ("10.0.0.2", 5000)
+
+
+@pytest.fixture(autouse=True)
+def no_loop() -> Iterator[None]:
+    """As after asyncio.run, which leaves the thread without an event loop; what is made is closed."""
+    asyncio.set_event_loop(None)
+    yield
+    gc.collect()
+    with suppress(RuntimeError):  # a test without a comparison makes none
+        asyncio.get_event_loop_policy().get_event_loop().close()
+    asyncio.set_event_loop(None)
 
 
 def made(tmp_path: Path) -> Packets:

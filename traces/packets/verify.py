@@ -3,6 +3,7 @@
 pyshark takes 7 ms for a packet, so this is for the first few hundred.
 """
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -29,8 +30,17 @@ def verify_files(paths: Sequence[Path], count: int) -> None:
             raise BadCapture(f"{path}: {differences[0]}{others}: please report it, with the file")
 
 
+def _have_loop() -> None:
+    """pyshark takes the thread's event loop, and whoever used asyncio before has left none."""
+    try:
+        asyncio.get_event_loop_policy().get_event_loop()
+    except RuntimeError:
+        asyncio.set_event_loop(asyncio.new_event_loop())
+
+
 def verify(path: Path, packets: Packets, count: int) -> list[str]:
     """What differs in the first `count` packets of a file, a line for each field; raise BadCapture."""
+    _have_loop()
     import pyshark
     from pyshark.capture.capture import TSharkCrashException
     from pyshark.tshark.tshark import TSharkNotFoundException
