@@ -1,19 +1,16 @@
 """The options of plan, replay and bench: each field of these classes is one.
 
-A command takes the classes as parameters, and `takes_choices` makes options of their fields.  So a new option
-is one field here, with its name, type, help and default, and its use in the method of its class that makes
-values of the fields.  Where it makes a difference to the plan it belongs to one of the first three classes,
-and is refused beside a plan file, which has decided it (`refuse_planned`).
+A command takes the classes as parameters, and `tools.choiceoptions` makes options of their fields.  So a new
+option is one field here, with its name, type, help and default, and its use in the method of its class that
+makes values of the fields.  Where it makes a difference to the plan it belongs to one of the first three
+classes, and is refused beside a plan file, which has decided it (`refuse_planned`).
 """
 
-import copy
-import functools
-import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -368,74 +365,6 @@ class RunChoices:
         return RunOptions(self.repeat, self.switch, self.captures, self.reroute, self.warmup, self.controller)
 
 
-def takes_choices(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` as Typer reads it: each parameter whose default has choices gives way to the choices' fields.
-
-    The options' defaults are the values there.  A parameter whose default is a dict of choices gets the same
-    names with the choices that were made.
-    """
-    own = inspect.signature(command)
-    parameters: list[inspect.Parameter] = []
-    groups: dict[str, Any] = {}
-    for name, parameter in own.parameters.items():
-        if isinstance(parameter.default, dict):
-            groups[name] = parameter.default
-            parameters += [option for each in parameter.default.values() for option in _options(each)]
-        elif is_dataclass(parameter.default):
-            groups[name] = parameter.default
-            parameters += _options(parameter.default)
-        else:
-            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-
-    @functools.wraps(command)
-    def call(**given: Any) -> None:
-        def chosen(default: Any) -> Any:
-            return type(default)(**{each.name: given.pop(each.name) for each in fields(default)})
-
-        for name, group in groups.items():
-            several = isinstance(group, dict)
-            given[name] = {key: chosen(each) for key, each in group.items()} if several else chosen(group)
-        command(**given)
-
-    call.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {each.name: each.annotation for each in parameters}
-    return call
-
-
-def defaults_of(command: Callable[..., None]) -> dict[type, Any]:
-    """The choices that a command takes, each class with the defaults that they have there."""
-    own = inspect.signature(inspect.unwrap(command), follow_wrapped=False)
-    defaults = [each.default for each in own.parameters.values()]
-    return {type(default): default for default in defaults if is_dataclass(default)}
-
-
-def _options(choices: Any) -> list[inspect.Parameter]:
-    """A parameter for each field, with the value there as default."""
-    options = []
-    for each in fields(choices):
-        annotation, default = each.type, getattr(choices, each.name)
-        if isinstance(default, list):
-            annotation = _annotation_of_list(each.type, default)
-        options.append(
-            inspect.Parameter(
-                each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-            )
-        )
-    return options
-
-
-def _annotation_of_list(annotation: Any, default: list[Any]) -> Any:
-    """With the words that it may be repeated."""
-    assert get_origin(annotation) is Annotated
-    kind, option = get_args(annotation)
-    option = copy.copy(option)
-    if not default:
-        option.show_default = False
-    does, *lines = option.help.split("\n")
-    option.help = "\n".join([f"{does} Repeatable.", *lines])
-    return Annotated[kind, option]
-
-
 def refuse_planned(context: typer.Context, plan: Path) -> None:
     """Raise ValueError for an option that a plan file has decided already."""
     for choices in FIXED_BY_PLAN:
@@ -447,10 +376,3 @@ def refuse_planned(context: typer.Context, plan: Path) -> None:
 def fixed(name: str, plan: Path) -> ValueError:
     """The error for an option, or a key of a lab, that a plan file has decided already."""
     return ValueError(f"{name} is fixed in {plan}; leave it out, or make another plan")
-
-
-def refuse_given(context: typer.Context, names: Sequence[str], why: str) -> None:
-    """Raise ValueError for any of these options, by their parameters' names, on the command line."""
-    for name in names:
-        if is_given(context, name):
-            raise ValueError(f"{option_of(context, name)}: {why}; leave it out")

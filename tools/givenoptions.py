@@ -1,6 +1,6 @@
 """Which options of a command are on the command line, and the errors for those that would be ignored."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import typer
 
@@ -26,3 +26,10 @@ def refuse_foreign(context: typer.Context, kind: str, belongs: Mapping[str, Coll
             raise ValueError(
                 f"{option_of(context, name)} does not apply to {kind}, only to {' and '.join(sorted(kinds))}"
             )
+
+
+def refuse_given(context: typer.Context, names: Sequence[str], why: str) -> None:
+    """Raise ValueError for any of these options, by their parameters' names, on the command line."""
+    for name in names:
+        if is_given(context, name):
+            raise ValueError(f"{option_of(context, name)}: {why}; leave it out")

@@ -15,14 +15,8 @@ from gradwire.results.plannedcells import PlannedCell
 from gradwire.results.row import REFUSED, Row
 from gradwire.tools.benchchoices import SIZES, BenchChoices
 from gradwire.tools.choicekeys import key_of
-from gradwire.tools.choices import (
-    FIXED_BY_PLAN,
-    MatrixChoices,
-    NetworkChoices,
-    RunChoices,
-    defaults_of,
-    fixed,
-)
+from gradwire.tools.choiceoptions import defaults_of
+from gradwire.tools.choices import FIXED_BY_PLAN, MatrixChoices, NetworkChoices, RunChoices, fixed
 from gradwire.tools.commands.bench import bench
 from gradwire.tools.commands.replay import replay
 from gradwire.tools.jobwork import Work, work_of

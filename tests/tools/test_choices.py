@@ -12,14 +12,8 @@ import typer
 from typer.testing import CliRunner
 
 from gradwire.planning.experiment import Experiment
-from gradwire.tools.choices import (
-    MatrixChoices,
-    NetworkChoices,
-    RunChoices,
-    TrafficChoices,
-    refuse_planned,
-    takes_choices,
-)
+from gradwire.tools.choiceoptions import takes_choices
+from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices, refuse_planned
 from gradwire.tools.cli import application, load
 from gradwire.traces.making.collectives import made_allreduce
 

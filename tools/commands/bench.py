@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from gradwire.tools.benchchoices import COLLECTIVES, SIZES, BenchChoices, kind_of
-from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, refuse_given, takes_choices
+from gradwire.tools.choiceoptions import takes_choices
+from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices
 from gradwire.tools.completing import completing
+from gradwire.tools.givenoptions import refuse_given
 from gradwire.tools.jobwork import Work
 from gradwire.tools.labwriting import keys_of, lab_of
 from gradwire.tools.live.view import live_view

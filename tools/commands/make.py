@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gradwire.tools.choices import takes_choices
+from gradwire.tools.choiceoptions import takes_choices
 from gradwire.tools.completing import completing
 from gradwire.tools.givenoptions import refuse_foreign
 from gradwire.tools.makechoices import KINDS, JobChoices, SizeChoices, belongs

@@ -15,13 +15,8 @@ from gradwire.planning.plan import Plan
 from gradwire.results.answer import answer_of_plans
 from gradwire.results.planfigures import nominal_figures
 from gradwire.results.plannedcells import Carried, PlannedCell, carried_by, planned_cell
-from gradwire.tools.choices import (
-    MatrixChoices,
-    NetworkChoices,
-    TrafficChoices,
-    refuse_planned,
-    takes_choices,
-)
+from gradwire.tools.choiceoptions import takes_choices
+from gradwire.tools.choices import MatrixChoices, NetworkChoices, TrafficChoices, refuse_planned
 from gradwire.tools.console import console
 from gradwire.tools.options import HtmlOption, JobArgument, JsonOption, ParquetOption
 from gradwire.tools.outputs import check_file, check_page, check_tables, print_outputs

@@ -3,14 +3,8 @@
 import typer
 
 from gradwire.planning.jobs import source_of
-from gradwire.tools.choices import (
-    MatrixChoices,
-    NetworkChoices,
-    RunChoices,
-    TrafficChoices,
-    refuse_planned,
-    takes_choices,
-)
+from gradwire.tools.choiceoptions import takes_choices
+from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices, refuse_planned
 from gradwire.tools.jobwork import work_of
 from gradwire.tools.labwriting import lab_of
 from gradwire.tools.live.view import live_view
