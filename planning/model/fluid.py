@@ -8,29 +8,31 @@ and emptied as planning.model.segments says.
 from collections import deque
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from math import ceil, inf
+from math import inf
 
 from gradwire.planning.model.fairshare import FairShares
 from gradwire.planning.model.loops import ROUNDING_NBYTES
 from gradwire.planning.model.network import EventKind, NetworkEvent
+from gradwire.planning.model.segments import Socket
+
+NO_SOCKET = Socket.of(0, 1)
 
 
 class FluidNetwork:
     """All connections, and trees of aggregations, by the number of their flow.
 
-    Bytes are counted since a connection last had nothing to send; rates are payload in bytes per second.  A
-    full socket holds `full_nbytes`, and its sender goes on when `freed_nbytes` of them have left.
+    Bytes are counted since a connection last had nothing to send; rates are payload in bytes per second.
+    `socket` is that of each sender.
     """
 
     def __init__(
         self,
         paths: Sequence[Sequence[int]],
         capacity: Sequence[float],
-        full_nbytes: float = 0.0,
-        freed_nbytes: float = 1.0,
+        socket: Socket = NO_SOCKET,
     ) -> None:
         n_flows = len(paths)
-        self._full_nbytes, self._freed_nbytes = full_nbytes, freed_nbytes
+        self._socket = socket
         self._shares = FairShares(paths, capacity)
         self._rates = [0.0] * n_flows
         self._queued = [0.0] * n_flows  # bytes of all items since it had nothing to send
@@ -59,9 +61,8 @@ class FluidNetwork:
         """How much has left when all that is queued is in the socket, or has left as well."""
         if not self._takes[flow]:
             self._filled_from[flow] = self._passed[flow]
-        start = self._filled_from[flow]
-        beyond = self._queued[flow] - start - self._full_nbytes
-        return min(self._queued[flow], start + max(0, ceil(beyond / self._freed_nbytes)) * self._freed_nbytes)
+        taken_nbytes = self._socket.taken_nbytes(self._filled_from[flow], self._queued[flow])
+        return min(self._queued[flow], taken_nbytes)
 
     def receiver_ready(self, _flow: int, item: int) -> list[NetworkEvent]:
         return [NetworkEvent(EventKind.NOTICE, item)]

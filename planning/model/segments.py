@@ -84,6 +84,32 @@ class _Message(NamedTuple):
     event: NetworkEvent  # what its arrival is
 
 
+class Socket(NamedTuple):
+    """How many of a connection's bytes a sender's full socket holds, and how many leave it before the sender
+    that filled it goes on.
+    """
+
+    full_nbytes: float
+    freed_nbytes: float
+
+    @classmethod
+    def of(cls, buffer_nbytes: float, segment_nbytes: float) -> "Socket":
+        """Of so much of the kernel's memory; with none of it each byte is gone when it has arrived."""
+        if not buffer_nbytes:
+            return cls(0.0, 1.0)
+        weight = segment_nbytes + SEGMENT_OVERHEAD_NBYTES
+        n_full, n_left = ceil(buffer_nbytes / weight), floor(buffer_nbytes * 2 / 3 / weight)
+        return cls(n_full * segment_nbytes, (n_full - n_left) * segment_nbytes)
+
+    def taken_nbytes(self, filled_from_nbytes: float, written_nbytes: float) -> float:
+        """How much has left when all that is written is in the socket, or has left as well.
+
+        `filled_from_nbytes` had left when its sender filled it.
+        """
+        beyond = written_nbytes - filled_from_nbytes - self.full_nbytes
+        return filled_from_nbytes + max(0, ceil(beyond / self.freed_nbytes)) * self.freed_nbytes
+
+
 class SegmentNetwork:
     """`paths` are those of all connections, by the number of their flow; `capacity` is that of each link in
     bytes of payload per second.  A small packet takes as long there as `lone_nbytes` of a full one.
@@ -105,7 +131,7 @@ class SegmentNetwork:
         self._segment_nbytes = segment_nbytes
         self._half_windows = [packet_nbytes * count / 2 for count in WINDOW_PACKETS]
         self._burst_nbytes = burst_nbytes
-        self._full_nbytes, self._freed_nbytes = socket_nbytes(buffer_nbytes, segment_nbytes)
+        self._socket = Socket.of(buffer_nbytes, segment_nbytes)
         self._lone_nbytes = lone_nbytes
         self._free_s = [0.0] * len(capacity)  # from when on each port may send
         self._queues: list[deque[tuple[_Segment, int]]] = [deque() for _ in capacity]  # and hop of its path
@@ -190,9 +216,7 @@ class SegmentNetwork:
         """How much has arrived when all that is written is in the buffer of the connection's socket."""
         if not self._buffered[flow]:
             self._filled_from_nbytes[flow] = self._arrived_nbytes[flow]
-        start = self._filled_from_nbytes[flow]
-        beyond = self._written_nbytes[flow] - start - self._full_nbytes
-        return start + max(0, ceil(beyond / self._freed_nbytes)) * self._freed_nbytes
+        return self._socket.taken_nbytes(self._filled_from_nbytes[flow], self._written_nbytes[flow])
 
     def _send(self, flow: int, now_s: float) -> None:
         """Let a connection hand its own host's port what it may."""
@@ -255,18 +279,6 @@ class SegmentNetwork:
         """What so many bytes make happen, which waits no longer."""
         while waiting and waiting[0][0] <= self._arrived_nbytes[flow]:
             yield waiting.popleft()[1]
-
-
-def socket_nbytes(buffer_nbytes: float, segment_nbytes: float) -> tuple[float, float]:
-    """What of a connection's bytes a full buffer holds, and how many have left it when its sender goes on.
-
-    A buffer that holds nothing gives up each byte as it arrives.
-    """
-    if not buffer_nbytes:
-        return 0.0, 1.0
-    weight = segment_nbytes + SEGMENT_OVERHEAD_NBYTES
-    n_full, n_left = ceil(buffer_nbytes / weight), floor(buffer_nbytes * 2 / 3 / weight)
-    return n_full * segment_nbytes, (n_full - n_left) * segment_nbytes
 
 
 def n_steps(segment_nbytes: float, sends: Sequence[tuple[float, int]]) -> int:

@@ -18,7 +18,7 @@ from gradwire.planning.model.fluid import FluidNetwork
 from gradwire.planning.model.hosts import HostCosts
 from gradwire.planning.model.network import Network
 from gradwire.planning.model.progress import Progress
-from gradwire.planning.model.segments import MOST_STEPS, SegmentNetwork, n_steps, socket_nbytes
+from gradwire.planning.model.segments import MOST_STEPS, SegmentNetwork, Socket, n_steps
 from gradwire.planning.plan import Flow, flow_numbers
 from gradwire.planning.transport import (
     BURST_FRAMES,
@@ -145,10 +145,12 @@ def _network(
     sizes = [(send.nbytes, len(paths[send.flow])) for send in sends]
     packet_nbytes = tcp_payload_nbytes(fabric.mtu_nbytes)
     if not hosts or not hosts.segment_nbytes or n_steps(hosts.segment_nbytes, sizes) > MOST_STEPS:
+        if not has_locks:
+            return FluidNetwork(numbered, capacity)
         transport = fabric_transport(fabric)
-        buffer_nbytes = buffered_nbytes(transport.sndbuf_nbytes) if has_locks else 0
         segment_nbytes = _whole_packets(transport.gso_max_nbytes, packet_nbytes)
-        return FluidNetwork(numbered, capacity, *socket_nbytes(buffer_nbytes, segment_nbytes))
+        socket = Socket.of(buffered_nbytes(transport.sndbuf_nbytes), segment_nbytes)
+        return FluidNetwork(numbered, capacity, socket)
     return SegmentNetwork(
         numbered,
         capacity,
