@@ -74,10 +74,10 @@ def test_who_comes_late_gets_the_run_its_last_look_all_moves_and_the_rows() -> N
         move = {"event": "switch_came", "switch": f"leaf{second}", "t_s": float(second)}
         news.add(load(float(second), moves=[move]))
     news.add({"kind": "phase", "text": "repeat 1/3"})
-    told = {message["kind"]: message for message in news.everything()}
-    assert list(told) == ["title", "run", "phase", "load"]
-    assert told["load"]["t_s"] == 2.0
-    assert told["load"]["moves"] == [
+    received = {message["kind"]: message for message in news.everything()}
+    assert list(received) == ["title", "run", "phase", "load"]
+    assert received["load"]["t_s"] == 2.0
+    assert received["load"]["moves"] == [
         {"t_s": float(second), "text": f"leaf{second} has connected"} for second in range(3)
     ]
 

@@ -69,13 +69,13 @@ def test_two_fabrics_of_one_family_are_called_by_their_specs() -> None:
 
 
 def test_why_a_row_is_not_valid_comes_before_what_only_explains() -> None:
-    told = replace(
+    noted = replace(
         FINE,
         iteration_s=IterationTime(median=2.0, low=1.9, high=2.2, n=8),
         exposed_s=0.5,
         why="a→b carries 2 flows",
     )
-    assert [line.split(":")[0] for line in notes([told, ROW])] == [
+    assert [line.split(":")[0] for line in notes([noted, ROW])] == [
         "not valid (the machine)",
         "why",
         "iteration",

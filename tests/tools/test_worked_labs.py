@@ -66,7 +66,7 @@ def test_the_commands_on_a_page_work(page: Path, tmp_path: Path, monkeypatch: py
     lines = [line for line in commands(page) if "./gradwire " in line]
     assert lines
     for line in lines:
-        program, *words = shlex.split(line.removeprefix("sudo ").replace("/tmp/", f"{tmp_path}/"))
+        program, *words = shlex.split(line.removeprefix("sudo ").replace(" runs/", f" {tmp_path}/"))
         assert program == "./gradwire"
         check_options(*words)
         if words[0] == "run":

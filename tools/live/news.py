@@ -1,4 +1,4 @@
-"""What a live view has been told so far: as much of it as somebody must know who begins to watch now.
+"""What a live view has received so far, as far as somebody must know it who begins to watch now.
 
 Messages are those of `tools.live.view` and of `emu.looks`; the newest of each kind counts.
 """
