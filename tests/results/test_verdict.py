@@ -47,6 +47,8 @@ def test_a_warm_up_is_no_repeat_that_was_asked_for() -> None:
     verdict = judge([slow, GOOD, GOOD], 2, CALIBRATED, 0.99, MTU)
     assert (verdict.valid, verdict.reasons, verdict.warnings) == (True, (), ())
     assert not judge([slow, GOOD, STALLED], 2, CALIBRATED, 0.99, MTU).valid
+    assert counted([slow, GOOD]) == [GOOD]
+    assert counted([slow, STALLED]) == [STALLED]  # not the warm-up, although nothing disturbed that
 
 
 def test_too_few_undisturbed_repeats_make_a_run_not_valid() -> None:
