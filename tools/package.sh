@@ -61,6 +61,10 @@ Description: replays captured distributed training on emulated data-centre fabri
  Reads packet captures of training jobs, and sends their traffic again, as real
  packets, on fabrics that it builds on one machine.
 CONTROL
+install -m 755 /dev/stdin "$tree/DEBIAN/postrm" <<POSTRM
+#!/bin/sh
+[ "\$1" != remove ] || rm -rf $home # what Python compiled later
+POSTRM
 dpkg-deb --root-owner-group -Zzstd -z9 --build "$tree" "$name.deb"
 
 [ -n "$image" ] || exit 0
@@ -72,5 +76,6 @@ umoci init --layout "$work/image"
 umoci new --image "$work/image:$version"
 umoci raw add-layer --image "$work/image:$version" "$work/layer.tar"
 umoci config --image "$work/image:$version" --config.entrypoint /usr/bin/gradwire --config.workingdir /root
+sed -i "s|\"$version\"|\"gradwire:$version\"|" "$work/image/index.json" # umoci takes no colon in a name
 tar -cf "$name.oci.tar" -C "$work/image" .
 echo "image: $name.oci.tar"
