@@ -62,7 +62,7 @@ def can_run_demo(checks: tuple[MachineCheck, ...]) -> bool:
 
 
 def all_checks() -> tuple[MachineCheck, ...]:
-    return (*_resources(), *_kernel(), *_installed(), _worker(), _open_vswitch())
+    return (*_resources(), *_kernel(), *_installed(), _compiled(), _open_vswitch())
 
 
 def _resources() -> Iterator[MachineCheck]:
@@ -121,11 +121,11 @@ def _installed() -> Iterator[MachineCheck]:
         yield MachineCheck("sample capture", "missing", f"no {SAMPLE}", "check the repository out whole")
 
 
-def _worker() -> MachineCheck:
-    fault = machine.worker_fault()
+def _compiled() -> MachineCheck:
+    fault = machine.compiled_fault()
     if fault:
-        return MachineCheck("aggregation worker", "missing", fault, SETUP)
-    return MachineCheck("aggregation worker", "ok", "compiled")
+        return MachineCheck("compiled ranks", "missing", fault, SETUP)
+    return MachineCheck("compiled ranks", "ok", "compiled")
 
 
 def _open_vswitch() -> MachineCheck:

@@ -12,10 +12,11 @@ from pathlib import Path
 
 from gradwire import COMMAND
 from gradwire.emu.options import OS_KEN, RYU
-from gradwire.emu.project import PROJECT, RYU_PYTHON, SWITCH_OBJECT, WORKER_LIBRARY
+from gradwire.emu.project import PROJECT, RANK_LIBRARY, RYU_PYTHON, SWITCH_OBJECT, WORKER_LIBRARY
 
 PROBE = PROJECT / "tools" / "probe.sh"
 LOCK = PROJECT / "requirements.lock"
+COMPILED = (WORKER_LIBRARY, RANK_LIBRARY)
 NAMESPACES = ("--net", "--mount", "--pid", "--ipc", "--fork", "--kill-child")
 TIMEOUT_S = 20.0
 OVS_TOOLS = ("ethtool", "ovs-vswitchd")
@@ -86,10 +87,11 @@ def probed() -> dict[str, str]:
     return outcomes or {"namespaces": done.stderr.strip() or "unshare failed"}
 
 
-def worker_fault() -> str:
-    """Why the compiled worker of in-network aggregation cannot be loaded; empty if it can."""
+def compiled_fault() -> str:
+    """Why what is compiled for ranks cannot be loaded, aggregation or their loop; empty if it can."""
     try:
-        ctypes.CDLL(str(WORKER_LIBRARY))
+        for library in COMPILED:
+            ctypes.CDLL(str(library))
     except OSError as error:
         return str(error)
     return ""
@@ -147,6 +149,6 @@ def need_root_and_tools(
             raise FileNotFoundError(f"{tool} is not installed: run sudo {COMMAND} setup")
     if controller == RYU and not RYU_PYTHON.exists():
         raise FileNotFoundError(f"--controller ryu: Ryu is not installed: run sudo {COMMAND} setup --ryu")
-    for compiled in () if switch == "ovs" else (SWITCH_OBJECT, WORKER_LIBRARY):
+    for compiled in (RANK_LIBRARY,) if switch == "ovs" else (SWITCH_OBJECT, *COMPILED):
         if not compiled.exists():
             raise FileNotFoundError(f"{compiled} is not compiled: run sudo {COMMAND} setup")

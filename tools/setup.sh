@@ -16,14 +16,15 @@ stamp=.venv/set-up # written last: a set-up that was interrupted has none
 
 # What the set-up was made from, as one line. Compared by content: a checkout changes every file's time.
 fingerprint() {
-    { cat tools/setup.sh tools/packages.apt requirements.lock emu/{switch,aggregation}/{*.[ch],compile.sh}; readlink -f $python; } |
+    { cat tools/setup.sh tools/packages.apt requirements.lock emu/{switch,aggregation,replay}/{*.[ch],compile.sh}; readlink -f $python; } |
         cksum | tr '\n' ' '
     echo "$HOSTTYPE"
 }
 
 is_current() {
     local made_from
-    [ -x .venv/bin/python ] && [ -s emu/switch/build/switch.o ] && [ -s emu/aggregation/build/libworker.so ] && [ -r $stamp ] &&
+    [ -x .venv/bin/python ] && [ -s emu/switch/build/switch.o ] && [ -s emu/aggregation/build/libworker.so ] &&
+        [ -s emu/replay/build/librank.so ] && [ -r $stamp ] &&
         read -r made_from <$stamp && [ "$made_from" = "$(fingerprint)" ]
 }
 
@@ -155,6 +156,8 @@ main() {
     quietly "compiling the switch" emu/switch/compile.sh
     say "aggregation: compiling the hosts' side"
     quietly "compiling the hosts' side of aggregation" emu/aggregation/compile.sh
+    say "ranks: compiling"
+    quietly "compiling the ranks" emu/replay/compile.sh
     if [ -e gradwire.py ]; then
         warm_reader
         fingerprint >.venv/set-up.partial

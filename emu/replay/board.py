@@ -1,5 +1,6 @@
 """How far each rank is, in memory that agents share with whoever looks: no message, no waiting."""
 
+import ctypes
 import mmap
 
 _DONE, _ALL, _UNDER_WAY, _MOVED, _TO_MOVE, _WIDTH = 0, 1, 2, 3, 4, 5  # places of a rank, of 8 bytes each
@@ -10,6 +11,11 @@ class Place:
 
     def __init__(self, words: memoryview) -> None:
         self._words = words
+
+    @property
+    def address(self) -> int:
+        """Where the rank's words begin, for C."""
+        return ctypes.addressof(ctypes.c_int64.from_buffer(self._words))
 
     def begin(self, n_ops: int, n_to_move: int) -> None:
         """A repeat, in which the rank takes part in so many operations, and in so many sends and receives."""

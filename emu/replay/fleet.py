@@ -16,11 +16,11 @@ from typing import Any
 from gradwire.emu.aggregation.worker import WorkerFailed
 from gradwire.emu.network.namespaces import join
 from gradwire.emu.replay import payload
-from gradwire.emu.replay.agent import RankAgent, Stalled
+from gradwire.emu.replay.agent import RankAgent
 from gradwire.emu.replay.aggregating import serve, take_seats
 from gradwire.emu.replay.board import Board, Place
 from gradwire.emu.replay.connection import PeerLost
-from gradwire.emu.replay.outcome import Complaint, Outcome
+from gradwire.emu.replay.outcome import Complaint, Outcome, Stalled
 from gradwire.emu.replay.wiring import connect, listen
 from gradwire.emu.watch import RunFailed, Watch, is_stopped
 from gradwire.planning.plan import Plan
@@ -204,7 +204,7 @@ def _agent_main(
         join(host_pid)
         gc.freeze()
         gc.disable()
-        # Each send that leaves at once because another has left is two calls deeper (RankAgent._flush).
+        # Each send that leaves at once because another has left is two calls deeper (Loop._flush).
         sys.setrecursionlimit(sys.getrecursionlimit() + 2 * len(plan.schedule.sends))
         listening = listen(plan, rank)
         pipe.send(("listening", None))

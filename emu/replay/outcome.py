@@ -1,8 +1,13 @@
 """What a rank's agent reports about one repeat, or why it cannot continue."""
 
+import time
 from dataclasses import dataclass, field
 
 from gradwire.emu.aggregation.figures import RankFigures
+
+
+class Stalled(Exception):
+    """Nothing happened for longer than the plan explains; the text says what was waited for."""
 
 
 @dataclass(slots=True)
@@ -25,6 +30,12 @@ class RankTimes:
     aggregated_ns: dict[int, int] = field(default_factory=dict)
     computing_ns: dict[int, int] = field(default_factory=dict)
     computed_ns: dict[int, int] = field(default_factory=dict)
+
+    def wait(self, start_ns: int) -> None:
+        """Sleep until the common start: no spinning, as the other ranks share these processors."""
+        while (left_ns := start_ns - time.monotonic_ns()) > 0:
+            time.sleep(left_ns / 1e9)
+        self.start_ns, self.began_ns = start_ns, time.monotonic_ns()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.emu.aggregation import library
+from gradwire.emu.replay import compiled as ranks
 from gradwire.emu.replay.sums import SUM_BITS
 from gradwire.emu.switch import ports
 from gradwire.emu.switch.plane import maps, pools
@@ -59,6 +60,32 @@ WORKER = {
     **{f"offsetof(struct report, {name})": getattr(library.WorkerReport, name).offset for name in REPORT},
 }
 
+ROWS = {
+    "transfer": ranks.TRANSFER,
+    "operation": ranks.OPERATION,
+    "lane": ranks.LANE,
+    "access": ranks.ACCESS,
+    "due": ranks.DUE,
+}
+STRUCTS = {"peer": ranks.Peer, "heap": ranks.Heap, "rank": ranks.Rank}
+RANKS = {
+    "sizeof(struct message)": ranks.MESSAGE_NBYTES,
+    **{failure.name: failure.value for failure in ranks.Failure},
+    **{f"ADDS_{name.upper()}": number for name, number in ranks.ADDING.items()},
+    **{f"sizeof(struct {name})": row.itemsize for name, row in ROWS.items()},
+    **{
+        f"offsetof(struct {name}, {field})": offset
+        for name, row in ROWS.items()
+        for field, (_, offset, *_) in (row.fields or {}).items()
+    },
+    **{f"sizeof(struct {name})": ctypes.sizeof(struct) for name, struct in STRUCTS.items()},
+    **{
+        f"offsetof(struct {name}, {field})": getattr(struct, field).offset
+        for name, struct in STRUCTS.items()
+        for field, *_ in struct._fields_
+    },
+}
+
 
 def compiled(headers: tuple[str, ...], same: dict[str, int], *flags: str) -> str:
     """What the compiler has to say about C and Python having the same numbers."""
@@ -75,6 +102,7 @@ def compiled(headers: tuple[str, ...], same: dict[str, int], *flags: str) -> str
         (("emu/switch/layout.h",), SWITCH, ("-target", "bpf")),
         (("emu/switch/work.h",), AGGREGATION, ("-target", "bpf")),
         (("emu/aggregation/numbers.h", "emu/aggregation/worker.h"), WORKER, ()),
+        (("emu/replay/rank.h",), RANKS, ()),
     ],
 )
 def test_c_and_python_have_the_same_numbers_in_the_same_places(

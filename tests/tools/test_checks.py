@@ -26,7 +26,7 @@ def good(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
         "kernel_has_openvswitch": True,
         "probed": dict.fromkeys(checks.PROBES, "ok"),
         "packages_unlike_the_lock": (),
-        "worker_fault": "",
+        "compiled_fault": "",
     }
     for name, value in answers.items():
         monkeypatch.setattr(machine, name, lambda value=value: value)
@@ -94,9 +94,9 @@ def test_a_switch_that_was_not_compiled_is_mended_by_the_set_up(good: Machine) -
     assert found("switch program").mend == "sudo ./gradwire setup"
 
 
-def test_a_worker_that_cannot_be_loaded_is_mended_by_the_set_up(good: Machine) -> None:
-    good.setattr(machine, "worker_fault", lambda: "libworker.so: cannot open shared object file")
-    check = found("aggregation worker")
+def test_a_library_that_cannot_be_loaded_is_mended_by_the_set_up(good: Machine) -> None:
+    good.setattr(machine, "compiled_fault", lambda: "libworker.so: cannot open shared object file")
+    check = found("compiled ranks")
     assert (check.state, check.mend) == ("missing", "sudo ./gradwire setup")
     assert "cannot open" in check.found
     assert not can_run_demo(all_checks())

@@ -35,10 +35,10 @@ def test_a_library_that_is_none_cannot_be_loaded_and_the_reason_is_told(
         library = tmp_path / f"{reason}.so"
         if content is not None:
             library.write_bytes(content)
-        monkeypatch.setattr(machine, "WORKER_LIBRARY", library)
-        assert reason in machine.worker_fault()
-    monkeypatch.setattr(machine, "WORKER_LIBRARY", "libc.so.6")
-    assert machine.worker_fault() == ""
+        monkeypatch.setattr(machine, "COMPILED", ["libc.so.6", library])
+        assert reason in machine.compiled_fault()
+    monkeypatch.setattr(machine, "COMPILED", ["libc.so.6"])
+    assert machine.compiled_fault() == ""
 
 
 def test_a_silent_tool_is_there_all_the_same() -> None:

@@ -1,0 +1,109 @@
+/* One rank's side of one repeat: what emu/replay/loop.py, state.py and slots.py say in Python, for plans of sends,
+ * computing and centres. Python owns all memory (compiled.py has the same layouts) but copies of what must wait to be added.
+ */
+#ifndef RANK_H
+#define RANK_H
+
+#include <stdint.h>
+
+enum { PREAMBLE_NBYTES = 48 };
+enum opcode { SEND_BUFFER, DATA, SEND_READY, RECV_READY };
+enum adding { REPLACES, ADDS_FLOAT32, ADDS_FLOAT16, ADDS_BFLOAT16 };
+enum failure { NONE, INTERRUPTED, STALLED, CLOSED, BROKEN, NOT_GLOO, UNPLANNED };
+
+struct transfer { /* a send or a receive of the rank */
+	uint8_t *bytes; /* what is sent, or what it becomes part of */
+	int64_t nbytes;
+	int64_t queued_ns, handed_ns, arrived_ns; /* 0: not yet */
+	int32_t op, lane;
+	int32_t left; /* what it waits for, its operation's gate included */
+	int32_t other_half; /* of a swap, or -1 */
+	uint8_t is_send, adding, is_ready, is_over;
+};
+
+struct operation {
+	int64_t gap_ns, computing_ns, computed_ns;
+	int32_t left, gate_left;
+	uint8_t computes, is_logged, unused[6];
+};
+
+struct lane { /* the sends to a peer, or receives from it, of one slot: they go in order */
+	uint64_t slot;
+	int32_t peer, begin, end; /* its part of `in_order` */
+	int32_t next; /* which leaves, or arrives */
+	int32_t next_announced, asked; /* of receives; how many of them the source has asked for */
+	int32_t credit; /* of sends: how many the receiver has announced */
+	int32_t has_rendezvous;
+};
+
+struct message {
+	uint64_t preamble[6];
+	const uint8_t *bytes;
+	int64_t nbytes, taken;
+	int32_t send; /* -1: a notice */
+};
+
+struct peer {
+	int32_t fd, n_lanes[2], first_lane[2]; /* of receives and sends, in order of their slots */
+	uint8_t *scratch; /* room for what comes in to be added */
+	int64_t framing_nbytes;
+	int64_t detail; /* of a failure: errno, or the length that came */
+	uint64_t slot;
+	struct message *out; /* a ring */
+	uint32_t out_room, out_head, n_out;
+	uint8_t head[PREAMBLE_NBYTES];
+	int32_t head_got, receiving; /* -1: a preamble is next */
+	uint8_t *body;
+	int64_t body_got;
+	uint8_t is_touched, is_writing, unused[6];
+};
+
+struct access {
+	int32_t op, is_over;
+};
+
+struct due {
+	int64_t due_ns;
+	int32_t number;
+};
+
+struct heap {
+	struct due *at;
+	int32_t n;
+};
+
+struct rank {
+	struct transfer *transfers;
+	struct operation *ops;
+	struct lane *lanes;
+	struct peer *peers;
+	const int32_t *in_order; /* transfers, lane by lane */
+	const int32_t *first_waiter, *waiters; /* transfers that wait for one */
+	const int32_t *first_of_op, *of_op; /* transfers of an operation */
+	const int32_t *first_after, *after; /* operations whose gates wait for one */
+	struct access *accesses; /* room for three of each transfer */
+	int64_t *place; /* done, (all), under way, moved; or NULL */
+	int64_t delay_ns, stall_ns, heard_ns, late_gap_ns;
+	int32_t n_transfers, n_ops, n_lanes, n_peers;
+	int32_t n_unfinished, n_uncomputed, n_done, n_accesses, n_under_way, failed_peer;
+
+	/* what has become possible, and what follows from it */
+	int32_t *possible, n_possible; /* transfers */
+	int32_t *gaps, n_gaps; /* operations */
+	int32_t *touched, n_touched; /* peers with something to send */
+	uint8_t **held; /* by our half of a swap: a copy of what the other half has brought */
+	struct heap computing, delayed;
+	int32_t epoll;
+};
+
+/* rank.c: what may be done next; no sockets, no clock */
+void rank_begin(struct rank *rank);
+void rank_finished(struct rank *rank, int32_t transfer);
+void rank_opened(struct rank *rank, int32_t op);
+void heap_push(struct heap *heap, int64_t due_ns, int32_t number);
+int32_t heap_pop(struct heap *heap);
+
+/* adding.c */
+void add_up(uint8_t *own, const uint8_t *others, int64_t nbytes, enum adding adding);
+
+#endif

@@ -1,0 +1,300 @@
+"""The loop in C does what the one in Python does."""
+
+import ctypes
+import random
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gradwire.emu.replay import payload
+from gradwire.emu.replay.aggregating import Aggregating
+from gradwire.emu.replay.compiled import ADDING, CompiledLoop, is_for, library
+from gradwire.emu.replay.connection import PeerLost, RankConnection
+from gradwire.emu.replay.loop import Loop
+from gradwire.emu.replay.outcome import RankTimes
+from gradwire.emu.replay.ranked import Ranked
+from gradwire.emu.replay.state import Possible, RankState
+from gradwire.planning.plan import Plan
+from gradwire.traces.framing.gloo import Opcode, encode_preamble
+from gradwire.traces.making.collectives import made_allreduce
+from gradwire.traces.schedules.dtypes import DTYPES, DType
+from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.schedule import Gate, Op, Schedule
+from gradwire.traces.schedules.sends import Send
+from tests.made_plans import schedule_plan
+
+MADE: list[tuple[int, str]] = [
+    (2, "ring"),
+    (5, "ring"),
+    (8, "halving-doubling"),
+    (6, "halving-doubling"),
+    (5, "recursive-doubling"),
+    (4, "all-pairs"),
+    (6, "tree:chains"),
+    (7, "double-binary-tree"),
+    (4, "ps:servers=2"),
+]
+
+
+def scheduled(n_ranks: int, name: str) -> Schedule:
+    """Two allreduces of which the second is computed for a while, and gates that open after computing."""
+    one = expand(made_allreduce(n_ranks, 4004), name)
+    gates = tuple(Gate(0, rank, (), 200_000 * rank) for rank in range(one.n_ranks))
+    return replace(one, gates=gates)
+
+
+def ranked_of(plan: Plan, rank: int, connections: list[RankConnection]) -> Ranked:
+    return Ranked.of(plan, rank, 0, connections, None)
+
+
+class Wire:
+    """Both ends of a connection, with a thread each way that passes on and keeps what it has passed."""
+
+    def __init__(self) -> None:
+        self.outer, self._inner = zip(*(socket.socketpair() for _ in range(2)), strict=True)
+        self.passed = [bytearray(), bytearray()]
+        for way in (0, 1):
+            threading.Thread(target=self._pass, args=(way,), daemon=True).start()
+
+    def _pass(self, way: int) -> None:
+        while data := self._inner[way].recv(1 << 16):
+            self.passed[way] += data
+            self._inner[1 - way].sendall(data)
+        self._inner[1 - way].close()
+
+
+def carried_out(
+    plan: Plan, made: Callable[[Ranked], object]
+) -> tuple[list[Ranked], dict[tuple[int, int], list[tuple[int, ...]]]]:
+    """All ranks' loops, each a thread; what they leave, and the messages of each way in order."""
+    wires = {pair: Wire() for pair in {tuple(sorted(pair)) for pair in plan.schedule.sends.pairs()}}
+    ends: dict[int, list[RankConnection]] = {rank: [] for rank in range(plan.n_ranks)}
+    for (low, high), wire in wires.items():
+        for sock, rank, peer in ((wire.outer[0], low, high), (wire.outer[1], high, low)):
+            sock.settimeout(0)
+            ends[rank].append(RankConnection(sock, peer))
+    all_ranked = [ranked_of(plan, rank, ends[rank]) for rank in range(plan.n_ranks)]
+    loops = [made(each) for each in all_ranked]
+    start_ns = time.monotonic_ns() + 5_000_000
+    threads = [threading.Thread(target=loop.run, args=(start_ns,)) for loop in loops]  # type: ignore[attr-defined]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    time.sleep(0.01)  # what was sent last is passed on
+    messages = {}
+    for (low, high), wire in wires.items():
+        messages[low, high], messages[high, low] = map(messages_of, wire.passed)
+        for sock in wire.outer:
+            sock.close()
+    return all_ranked, messages
+
+
+def messages_of(data: bytes | bytearray) -> list[tuple[int, ...]]:
+    """(opcode, slot, length) of each."""
+    found: list[tuple[int, ...]] = []
+    at = 0
+    while at < len(data):
+        nbytes, opcode, slot, _, length, _ = struct.unpack_from("<6Q", data, at)
+        found.append((opcode, slot, length))
+        at += nbytes
+    return found
+
+
+@pytest.mark.parametrize(("n_ranks", "name"), MADE)
+def test_both_loops_add_up_the_same_and_say_the_same_to_each_rank(n_ranks: int, name: str) -> None:
+    schedule = scheduled(n_ranks, name)
+    plan = schedule_plan(f"star:hosts={schedule.n_ranks}", schedule)
+    assert is_for(schedule)
+    in_c, said_in_c = carried_out(plan, CompiledLoop)
+    in_python, said = carried_out(plan, lambda each: Loop(each, Aggregating(plan, each.rank, ())))
+    for one, other in zip(in_c, in_python, strict=True):
+        assert payload.count_wrong(schedule, one.rank, one.buffers) == 0
+        assert {op: each.tobytes() for op, each in one.buffers.items()} == {
+            op: each.tobytes() for op, each in other.buffers.items()
+        }
+        assert one.times.queued_ns.keys() == other.times.queued_ns.keys()
+        assert one.times.arrived_ns.keys() == other.times.arrived_ns.keys()
+    for way, messages in said_in_c.items():
+        for opcode in Opcode:
+            assert [each for each in messages if each[0] == opcode] == [
+                each for each in said[way] if each[0] == opcode
+            ]
+
+
+@pytest.mark.parametrize(("n_ranks", "name"), MADE)
+def test_no_send_leaves_before_what_it_waits_for_is_there(n_ranks: int, name: str) -> None:
+    schedule = scheduled(n_ranks, name)
+    all_ranked, _ = carried_out(schedule_plan(f"star:hosts={schedule.n_ranks}", schedule), CompiledLoop)
+    times: list[RankTimes] = [each.times for each in all_ranked]
+    for number, send in enumerate(schedule.sends):
+        queued_ns = times[send.src].queued_ns[number]
+        over_ns = [
+            times[send.src].arrived_ns.get(other) or times[send.src].handed_ns[other] for other in send.needs
+        ]
+        assert queued_ns >= max(over_ns, default=0)
+        assert queued_ns - times[send.src].start_ns >= 200_000 * send.src or send.needs
+        assert times[send.dst].arrived_ns[number] >= queued_ns
+
+
+def loop_of(plan: Plan, rank: int) -> CompiledLoop:
+    """Without connections that are open: it is asked what it may do, and runs nothing."""
+    pairs = plan.schedule.sends.pairs()
+    peers = {dst for src, dst in pairs if src == rank} | {src for src, dst in pairs if dst == rank}
+    sockets = [socket.socket() for _ in peers]
+    loop = CompiledLoop(ranked_of(plan, rank, list(map(RankConnection, sockets, sorted(peers)))))
+    for sock in sockets:
+        sock.close()
+    return loop
+
+
+def taken(loop: CompiledLoop) -> tuple[list[int], list[int], list[int]]:
+    """(sends, receives, gaps) that C says have become possible, by their numbers in the schedule."""
+    rank = loop.rank
+    possible = (ctypes.c_int32 * rank.n_possible).from_address(rank.possible)[:]
+    gaps = (ctypes.c_int32 * rank.n_gaps).from_address(rank.gaps)[:]
+    rank.n_possible = rank.n_gaps = 0
+    sends = [number for number in possible if loop.transfers["is_send"][number]]
+    receives = [number for number in possible if not loop.transfers["is_send"][number]]
+    numbers = loop.numbers
+    return numbers[sends].tolist(), numbers[receives].tolist(), [int(loop.op_numbers[op]) for op in gaps]
+
+
+def of(possible: Possible) -> tuple[list[int], list[int], list[int]]:
+    return possible.sends, possible.receives, [op for op, _ in possible.gaps]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_in_whatever_order_things_happen_the_same_becomes_possible(seed: int) -> None:
+    draw = random.Random(seed)
+    n_ranks, name = draw.choice(MADE)
+    ops = draw.randint(1, 3)
+    parts = [expand(made_allreduce(n_ranks, 400), name) for _ in range(ops)]
+    schedule = joined(parts, draw)
+    plan = schedule_plan(f"star:hosts={schedule.n_ranks}", schedule)
+    rank = draw.randrange(schedule.n_ranks)
+    loop, state = loop_of(plan, rank), RankState(plan.schedule, rank)
+    here = {int(number): place for place, number in enumerate(loop.numbers)}
+    op_here = {int(op): place for place, op in enumerate(loop.op_numbers)}
+    library().rank_begin(loop.rank)
+    happened, said = state.begin(), taken(loop)
+    under_way: list[tuple[bool, int]] = []
+    while True:
+        assert tuple(map(sorted, said)) == tuple(map(sorted, of(happened)))
+        sends, receives, gaps = said
+        under_way += [(False, op) for op in gaps] + [(True, number) for number in sends + receives]
+        if not under_way:
+            break
+        is_transfer, number = under_way.pop(draw.randrange(len(under_way)))
+        if is_transfer:
+            library().rank_finished(loop.rank, here[number])
+            happened = state.finished(number)
+        else:
+            library().rank_opened(loop.rank, op_here[number])
+            happened = state.opened(number)
+        said = taken(loop)
+    assert state.is_done
+    assert (loop.rank.n_unfinished, loop.rank.n_uncomputed, loop.rank.n_done) == (0, 0, state.n_done)
+
+
+def joined(parts: list[Schedule], draw: random.Random) -> Schedule:
+    """One after the other at some ranks, with computing between them."""
+    n_ranks, n_ops = parts[0].n_ranks, sum(len(part.ops) for part in parts)
+    ops: list[Op] = [op for part in parts for op in part.ops]
+    sends: list[Send] = []
+    for place, part in enumerate(parts):
+        first, first_op = len(sends), sum(len(each.ops) for each in parts[:place])
+        sends += [
+            replace(
+                send,
+                op=send.op + first_op,
+                needs=tuple(number + first for number in send.needs),
+                ready=tuple(number + first for number in send.ready),
+            )
+            for send in part.sends
+        ]
+    ops += [Op("compute", 0, root=rank) for rank in range(n_ranks)]
+    gates = [Gate(n_ops + rank, rank, (0,), draw.randint(1, 5)) for rank in range(n_ranks)]
+    gates += [
+        Gate(op, rank, (op - 1,), draw.choice((0, 3)))
+        for op in range(1, n_ops)
+        for rank in range(n_ranks)
+        if draw.random() < 0.7
+    ]
+    return Schedule.of(n_ranks, tuple(ops), tuple(sends), tuple(gates))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_c_adds_all_numbers_of_a_type_as_numpy_does(dtype: DType) -> None:
+    numbers = payload.number_type(dtype)
+    bits = np.random.default_rng(1).integers(0, 1 << (8 * numbers.itemsize), 1 << 18, dtype=np.uint64)
+    one = bits.astype(f"u{numbers.itemsize}")
+    if numbers.itemsize == 2:
+        one = np.tile(np.arange(1 << 16, dtype=np.uint16), 4)
+    other = np.random.default_rng(2).permutation(one)
+    with np.errstate(all="ignore"):
+        due = one.view(numbers).astype(np.float32) + other.view(numbers).astype(np.float32)
+        due = due.astype(numbers)
+    made = one.copy()
+    library().add_up(made.ctypes.data, other.ctypes.data, made.nbytes, ADDING[dtype])
+    is_number = ~np.isnan(due.astype(np.float32))
+    assert np.array_equal(made.view(numbers)[is_number], due[is_number])
+    assert np.isnan(made.view(numbers)[~is_number].astype(np.float32)).all()
+
+
+def hostile(data: bytes) -> str:
+    """What a rank that receives 100 bytes says of a peer that sends these."""
+    schedule = Schedule.of(2, (Op("message", 100),), (Send(0, 0, 1, 0, 100, False),))
+    plan = schedule_plan("star:hosts=2", schedule)
+    ours, theirs = socket.socketpair()
+    ours.settimeout(0)
+    theirs.sendall(data)
+    theirs.shutdown(socket.SHUT_WR)
+    try:
+        CompiledLoop(ranked_of(plan, 1, [RankConnection(ours, 0)])).run(time.monotonic_ns())
+    except PeerLost as error:
+        return str(error)
+    finally:
+        ours.close()
+        theirs.close()
+    return "done"
+
+
+def test_what_is_not_gloos_or_not_planned_ends_a_rank_in_words() -> None:
+    assert hostile(encode_preamble(Opcode.DATA, 0, 100) + bytes(100)) == "done"
+    assert hostile(b"") == "rank 0 closed its connection"
+    assert hostile(bytes(range(48))) == "rank 0 sent bytes that are not a gloo preamble"
+    assert hostile(encode_preamble(Opcode.DATA, 0, 101)) == (
+        "rank 0 sent 101 bytes in slot 0x0, which the plan does not have"
+    )
+    assert "which the plan does not have" in hostile(encode_preamble(Opcode.DATA, 7, 100))
+    notices = encode_preamble(Opcode.SEND_READY, 5, 9) + encode_preamble(Opcode.RECV_READY, 0, 1 << 40)
+    assert hostile(notices * 50) == "rank 0 closed its connection"
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_any_bytes_at_all_only_end_a_rank(seed: int) -> None:
+    draw = random.Random(seed)
+    parts = [
+        encode_preamble(draw.choice(list(Opcode)), draw.choice((0, 1, 4 << 56)), draw.choice((0, 99, 100)))
+        if draw.random() < 0.7
+        else draw.randbytes(draw.randrange(60))
+        for _ in range(draw.randrange(1, 8))
+    ]
+    assert hostile(b"".join(parts)) == "done" or "rank 0" in hostile(b"".join(parts))
+
+
+def test_a_send_beyond_its_buffer_is_never_given_to_c() -> None:
+    schedule = Schedule.of(2, (Op("message", 100),), (Send(0, 0, 1, 0, 100, False),))
+    plan = schedule_plan("star:hosts=2", schedule)
+    beyond = schedule.sends.of([replace(schedule.sends[0], offset=1)])
+    spoiled = replace(plan, schedule=replace(schedule, sends=beyond))
+    for rank in (0, 1):
+        with pytest.raises(IndexError):
+            CompiledLoop(ranked_of(spoiled, rank, []))
