@@ -33,7 +33,7 @@ Columns = NDArray[Any]
 TRANSFER = np.dtype(
     [
         ("bytes", np.uint64),
-        *((name, np.int64) for name in ("nbytes", "queued_ns", "handed_ns", "arrived_ns")),
+        *((name, np.int64) for name in ("nbytes", "queued_ns", "handed_ns", "arrived_ns", "added")),
         *((name, np.int32) for name in ("op", "lane", "left", "other_half")),
         *((name, np.uint8) for name in ("is_send", "adding", "is_ready", "is_over")),
     ],

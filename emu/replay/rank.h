@@ -15,6 +15,7 @@ struct transfer { /* a send or a receive of the rank */
 	uint8_t *bytes; /* what is sent, or what it becomes part of */
 	int64_t nbytes;
 	int64_t queued_ns, handed_ns, arrived_ns; /* 0: not yet */
+	int64_t added; /* how much of what came has been added */
 	int32_t op, lane;
 	int32_t left; /* what it waits for, its operation's gate included */
 	int32_t other_half; /* of a swap, or -1 */
@@ -91,7 +92,7 @@ struct rank {
 	int32_t *possible, n_possible; /* transfers */
 	int32_t *gaps, n_gaps; /* operations */
 	int32_t *touched, n_touched; /* peers with something to send */
-	uint8_t **held; /* by our half of a swap: a copy of what the other half has brought */
+	uint8_t **held; /* by our half of a swap: a copy of what of the other half is still to be added */
 	struct heap computing, delayed;
 	int32_t epoll;
 };

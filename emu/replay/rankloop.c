@@ -170,7 +170,8 @@ static void handed(struct rank *rank, int32_t number)
 	if (rank->held[number]) {
 		struct transfer *receive = &rank->transfers[send->other_half];
 
-		add_up(receive->bytes, rank->held[number], receive->nbytes, receive->adding);
+		add_up(receive->bytes + receive->added, rank->held[number], receive->nbytes - receive->added,
+			receive->adding);
 		free(rank->held[number]);
 		rank->held[number] = NULL;
 		received(rank, send->other_half);
@@ -263,6 +264,31 @@ static struct lane *lane_of(struct rank *rank, const struct peer *peer, int of_s
 	return &rank->lanes[low];
 }
 
+/* Add what has come as far as nobody else still reads what it is added to: then little is left when all is there.
+ * A centre's numbers change at once or not at all, as its log has them.
+ */
+static void add_what_came(struct rank *rank, const struct peer *peer)
+{
+	struct transfer *receive = &rank->transfers[peer->receiving];
+	const struct message *first = &peer->out[peer->out_head];
+	int64_t limit = peer->body_got;
+
+	if (!receive->adding || (rank->ops[receive->op].is_logged && limit < receive->nbytes))
+		return;
+	if (receive->other_half >= 0 && !rank->transfers[receive->other_half].is_over) {
+		int64_t read = peer->n_out && first->send == receive->other_half ? first->taken - PREAMBLE_NBYTES : 0;
+
+		limit = read < limit ? read : limit;
+	}
+	if (limit < receive->nbytes)
+		limit -= limit % 4;
+	if (limit <= receive->added)
+		return;
+	add_up(receive->bytes + receive->added, peer->scratch + receive->added, limit - receive->added,
+		receive->adding);
+	receive->added = limit;
+}
+
 /* All bytes of a receive are there. */
 static enum failure arrived(struct rank *rank, int32_t from)
 {
@@ -273,17 +299,16 @@ static enum failure arrived(struct rank *rank, int32_t from)
 	peer->receiving = -1;
 	rank->n_under_way--;
 	receive->arrived_ns = now_ns();
-	if (receive->other_half >= 0 && !rank->transfers[receive->other_half].is_over) {
-		/* our half still reads what this adds to */
-		uint8_t *held = malloc((size_t)receive->nbytes);
+	if (receive->adding && receive->added < receive->nbytes) {
+		/* our half of the swap still reads what this adds to */
+		size_t left = (size_t)(receive->nbytes - receive->added);
+		uint8_t *held = malloc(left);
 
 		if (!held)
 			return failed(rank, from, BROKEN, ENOMEM);
-		rank->held[receive->other_half] = memcpy(held, peer->scratch, (size_t)receive->nbytes);
+		rank->held[receive->other_half] = memcpy(held, peer->scratch + receive->added, left);
 		return NONE;
 	}
-	if (receive->adding)
-		add_up(receive->bytes, peer->scratch, receive->nbytes, receive->adding);
 	received(rank, number);
 	return NONE;
 }
@@ -359,6 +384,8 @@ static enum failure receive(struct rank *rank, int32_t number)
 			return failed(rank, number, CLOSED, 0);
 		peer->body_got += got < left ? got : left;
 		peer->head_got += got > left ? (int32_t)(got - left) : 0;
+		if (left)
+			add_what_came(rank, peer);
 		if (left && got >= left)
 			failure = arrived(rank, number);
 		if (!failure && peer->head_got == PREAMBLE_NBYTES)
