@@ -4,6 +4,8 @@ The folder's captures are written again with their segments cut into packets of 
 segmentation offload: about 1.5 million packets of the sample.  Then, in turn, `inspect --json` of all of them
 and `tshark -q -z conv,tcp` of one file after the other, each in a process of its own: seconds and peak memory
 of both.  The best of --repeat counts for either.
+
+`--connections 65000` reads one file of so many short connections instead (connections.py).
 """
 
 import argparse
@@ -17,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
+from gradwire.benchmarks.connections import write_connections
 from gradwire.emu.interpreter import python
 from gradwire.traces.packets.capture import read_capture
 from gradwire.traces.packets.packets import TCP, Packets
@@ -32,20 +35,16 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", nargs="?", type=Path, default=SAMPLE)
     parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--connections", type=int, metavar="N")
     given = parser.parse_args()
     if shutil.which("tshark") is None:
         sys.exit("benchmarks.inspect: tshark is missing: run: sudo apt-get install tshark")
     with TemporaryDirectory() as folder:
-        files = []
-        n_packets = 0
-        for path in capture_paths([given.folder]):
-            packets = read_capture(path)
-            files.append(Path(folder) / f"{path.name}.pcap")
-            with files[-1].open("wb") as file:
-                file.write(HEADER)
-                for record in cut(packets):
-                    n_packets += 1
-                    file.write(record)
+        if given.connections is None:
+            files, n_packets = cut_files(given.folder, Path(folder))
+        else:
+            files = [Path(folder) / "connections.pcap"]
+            n_packets = write_connections(files[0], given.connections)
         total = sum(path.stat().st_size for path in files)
         print(f"{n_packets:,} packets in {len(files)} files, {total:,} bytes", flush=True)
         ours = python("gradwire.tools", "inspect", "--json", *map(str, files))
@@ -58,6 +57,21 @@ def main() -> None:
             print(f"{name:20} {seconds:8.2f} s   peak {peak / 1e6:6,.0f} MB")
         (a, _), (b, _) = best.values()
         print(f"inspect --json is {b / a:.1f} times as fast")
+
+
+def cut_files(captures: Path, folder: Path) -> tuple[list[Path], int]:
+    """The captures' files, written to `folder` again in packets of MTU size, and how many these are."""
+    files = []
+    n_packets = 0
+    for path in capture_paths([captures]):
+        packets = read_capture(path)
+        files.append(folder / f"{path.name}.pcap")
+        with files[-1].open("wb") as file:
+            file.write(HEADER)
+            for record in cut(packets):
+                n_packets += 1
+                file.write(record)
+    return files, n_packets
 
 
 def timed(commands: Sequence[Sequence[str]]) -> tuple[float, int]:

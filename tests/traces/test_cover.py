@@ -1,10 +1,11 @@
 """Which bytes were seen, when, and where to read them, against a byte-by-byte account."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradwire.traces.packets.cover import Timeline, Visible, cover
+from gradwire.traces.packets.cover import Timeline, Visible, are_among, cover
 
 RANGES = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 15)), min_size=1, max_size=25)
 
@@ -60,3 +61,10 @@ def test_reading_gives_the_bytes_up_to_the_first_that_is_not_there(
     while count < nbytes and offset + count in have:
         count += 1
     assert visible.read(offset, nbytes) == truth[offset : offset + count]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_values_are_among_others_as_numpy_finds(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    values, ordered = draw.integers(0, 50, seed), np.sort(draw.integers(0, 50, 2 * seed % 23))
+    assert are_among(values, ordered).tolist() == np.isin(values, ordered).tolist()

@@ -8,7 +8,7 @@ import pytest
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 
-from gradwire.traces.analysis.flows import FlowFigures, flows
+from gradwire.traces.analysis.flows import FlowFigures, _delays, flows
 from gradwire.traces.analysis.percentiles import Percentiles, percentiles
 from gradwire.traces.framing.framings import choose
 from gradwire.traces.framing.messages import collect
@@ -168,3 +168,22 @@ def test_percentiles_are_values_that_there_were(values: list[int]) -> None:
     assert (found.n, found.min, found.max) == (len(values), min(values), max(values))
     assert {found.p50, found.p90, found.p99} <= set(values)
     assert abs(found.p50 - sorted(values)[len(values) // 2]) <= 1
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_round_trips_are_those_of_the_first_acks_of_segments_ends(seed: int) -> None:
+    """Against each ACK's definition, over the wrap of sequence numbers, with losses and repeats."""
+    draw = np.random.default_rng(seed)
+    end = np.cumsum(draw.integers(1, 5, 12))
+    start, sent_ns = np.concatenate([[0], end[:-1]]), np.sort(draw.integers(0, 100, 12))
+    first_seq = int(draw.integers(0, 1 << 32)) if seed % 2 else (1 << 32) - 9
+    offsets = draw.integers(-2, int(end[-1]) + 3, 30)
+    times = np.sort(draw.integers(0, 200, 30))
+    repeated = np.unique(draw.choice(start, 3))
+    expected: list[int] = []
+    for row, offset in enumerate(offsets.tolist()):
+        is_new = row == 0 or offset > offsets[:row].max()
+        ends_at = np.flatnonzero((end == offset) & ~np.isin(start, repeated) & (sent_ns <= times[row]))
+        expected += (times[row] - sent_ns[ends_at]).tolist() if is_new else []
+    numbers = ((first_seq + offsets) % (1 << 32)).astype(np.uint32)
+    assert _delays(numbers, times, first_seq, start, end, sent_ns, repeated).tolist() == expected

@@ -1,11 +1,12 @@
 """What captures say about a job and its network, as values: what `inspect` prints and writes."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from math import inf
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from gradwire.traces.analysis.acknowledged import acknowledged, of_hosts, own_hosts
 from gradwire.traces.analysis.aggregations import AggregationJob, aggregations
@@ -38,6 +39,7 @@ PLOT_WINDOWS_NS = (10**6, 10**7, 10**8, 10**9, 10**10, 10**11)
 MAX_PLOT_WINDOWS = 4000  # as many as a wide screen has columns
 # Of the bytes of some hosts: with 2 % their iterations were found all the same, with 8 and 10 % others were.
 MAX_UNREAD_ALONE = 0.05
+_LEAVES = frozenset({int, float, str, bool, type(None)})
 
 
 @dataclass(frozen=True)
@@ -205,10 +207,18 @@ def to_json(analysis: Analysis) -> dict[str, Any]:
     return {"schema": SCHEMA, **plain(analysis)}
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Dataclasses as dicts, paths as text, all the way down (`asdict` also copies every leaf)."""
-    if is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if type(value) in _LEAVES:
+        return value
     if isinstance(value, tuple):
-        return [plain(one) for one in value]
+        return [one if type(one) in _LEAVES else plain(one) for one in value]
+    if names := _field_names(cast(Hashable, type(value))):
+        return {name: one if type(one := getattr(value, name)) in _LEAVES else plain(one) for name in names}
     return str(value) if isinstance(value, Path) else value
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    """Empty if it is not a dataclass."""
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()

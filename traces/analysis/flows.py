@@ -10,6 +10,7 @@ from gradwire.traces.analysis.percentiles import Percentiles, percentiles
 from gradwire.traces.framing.framings import Choice
 from gradwire.traces.packets.cover import Ints
 from gradwire.traces.packets.directions import Direction, Rows, by_direction
+from gradwire.traces.packets.jit import compiled
 from gradwire.traces.packets.packets import ACK, NO_SHIFT, RST, SYN, Packets
 from gradwire.traces.packets.streams import Stream
 from gradwire.traces.trace import Trace
@@ -121,24 +122,65 @@ def _out_of_order(stream: Stream) -> int:
 def _rtt(trace: Trace, stream: Stream, rows_of: list[Rows]) -> Percentiles | None:
     """Departure to the first ACK of exactly a segment's end, where both were seen at the same point."""
     acks = [_acks(trace.captures[n], rows_of[n].get(stream.direction.reverse)) for n in stream.near_src]
-    numbers = np.concatenate([ack for ack, _ in acks])
-    times = np.concatenate([time_ns for _, time_ns in acks])
+    numbers, times = acks[0]
+    if len(acks) > 1:
+        numbers = np.concatenate([ack for ack, _ in acks])
+        times = np.concatenate([time_ns for _, time_ns in acks])
     if not len(numbers):
         return None
-    order = np.argsort(times, kind="stable")
-    numbers, times = numbers[order], times[order]
-    steps = np.diff(numbers, prepend=np.uint32(stream.first_seq)).view(np.int32).astype(np.int64)
-    offset = np.maximum.accumulate(np.cumsum(steps))
-    is_new = np.diff(offset, prepend=-1) > 0
-    offset, times = offset[is_new], times[is_new]
-    piece = np.searchsorted(stream.sent.cover.end, offset)
-    inside = piece < len(stream.sent.cover.end)
-    offset, times, piece = offset[inside], times[inside], piece[inside]
-    begin = stream.sent.cover.start[piece]
-    repeated = np.isin(begin, stream.retransmitted_at)
-    keep = (stream.sent.cover.end[piece] == offset) & ~repeated
-    delay = times[keep] - stream.sent.time_ns[piece[keep]]
-    return percentiles(delay[delay >= 0])
+    if not _ascends(times):
+        order = np.argsort(times, kind="stable")
+        numbers, times = numbers[order], times[order]
+    sent = stream.sent
+    repeated = np.sort(stream.retransmitted_at)
+    return percentiles(
+        _delays(numbers, times, stream.first_seq, sent.cover.start, sent.cover.end, sent.time_ns, repeated)
+    )
+
+
+@compiled
+def _delays(
+    numbers: npt.NDArray[np.uint32],
+    times: Ints,
+    first_seq: int,
+    start: Ints,
+    end: Ints,
+    sent_ns: Ints,
+    repeated: Ints,
+) -> Ints:
+    """How long after its departure each piece of a stream was acknowledged, in the order of the ACKs.
+
+    Of the pieces, which ascend, those that the first ACK of their end ends at; but for those that begin at
+    one of `repeated`, which ascend too.
+    """
+    delays = np.empty(len(numbers), np.int64)
+    n_delays, piece, repeat = 0, 0, 0
+    last, offset, reached = np.int64(first_seq), np.int64(0), np.int64(-1)
+    for row in range(len(numbers)):
+        number = np.int64(numbers[row])
+        offset += ((number - last + 0x80000000) & 0xFFFFFFFF) - 0x80000000  # numbers wrap around
+        last = number
+        if offset <= reached or offset < 0:
+            continue
+        reached = offset
+        while piece < len(end) and end[piece] < offset:
+            piece += 1
+        if piece == len(end):
+            break
+        if end[piece] != offset:
+            continue
+        while repeat < len(repeated) and repeated[repeat] < start[piece]:
+            repeat += 1
+        is_repeated = repeat < len(repeated) and repeated[repeat] == start[piece]
+        delay = times[row] - sent_ns[piece]
+        if not is_repeated and delay >= 0:
+            delays[n_delays] = delay
+            n_delays += 1
+    return delays[:n_delays]
+
+
+def _ascends(times: Ints) -> bool:
+    return bool((times[1:] >= times[:-1]).all())
 
 
 def _acks(packets: Packets, rows: Ints | None) -> tuple[npt.NDArray[np.uint32], Ints]:
@@ -158,8 +200,8 @@ def _window(trace: Trace, direction: Direction, rows_of: list[Rows]) -> Percenti
         answer = _offered_shift(packets, rows.get(direction.reverse))
         if NO_SHIFT in (shift, answer):  # scaled only where both offer it (RFC 7323, 1.3)
             shift = 0
-        is_syn = packets.flags[part] & SYN != 0
-        return percentiles(packets.window[part[~is_syn]].astype(np.int64) << shift)
+        windows = packets.window[part[packets.flags[part] & SYN == 0]]
+        return percentiles(windows.astype(np.int64) << shift)
     return None
 
 

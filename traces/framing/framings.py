@@ -43,6 +43,8 @@ def choose(connection: Connection) -> Choice:
     """The framing that fits best; of equally good ones the first."""
     best = Choice(connection, None, Fit(0.0, "no framing fits"))
     for framing in framings():
+        if isinstance(framing, Plain) and best.fit.confidence >= framing.most_confidence:
+            continue
         fit = framing.fit(connection)
         if fit is not None and fit.confidence > best.fit.confidence:
             best = Choice(connection, framing, fit)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.traces.framing.frames import SEND, UNKNOWN_TAG, Fit, Found, Frame, MessageKind, Reading
-from gradwire.traces.packets.cover import Ints
+from gradwire.traces.packets.cover import Ints, are_among
 from gradwire.traces.packets.streams import Connection, Stream
 from gradwire.traces.units import show_nbytes
 
@@ -47,6 +47,7 @@ class Plain:
 
     name = "plain"
     is_training = True
+    most_confidence = _TWO_KINDS
 
     def fit(self, connection: Connection) -> Fit | None:
         """Anything large that does not begin like SSH or HTTP/1."""
@@ -117,7 +118,7 @@ def pauses(stream: Stream) -> Pauses:
     ns = np.diff(time_ns)
     after = cover.end[:-1]
     if len(stream.pushed_at):
-        is_end = np.isin(after, stream.pushed_at)
+        is_end = are_among(after, stream.pushed_at)
         ns, after = ns[is_end], after[is_end]
     threshold_ns, are_two_kinds = _threshold(ns)
     is_long = ns >= threshold_ns

@@ -39,7 +39,11 @@ def without_copies(packets: Packets) -> Packets:
         return packets
     known = known[np.argsort(packets.time_ns[known], kind="stable")]
     beginnings = _beginnings(packets, known)
-    place = np.argsort(_hashes(packets, known) ^ beginnings, kind="stable")
+    hashes = _hashes(packets, known) ^ beginnings
+    ordered = np.sort(hashes)
+    if not np.any(ordered[1:] == ordered[:-1]):
+        return packets
+    place = np.argsort(hashes, kind="stable")
     order = known[place]
     first, second = order[:-1], order[1:]
     same = packets.time_ns[second] - packets.time_ns[first] < MAX_APART_NS

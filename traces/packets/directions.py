@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.traces.packets.cover import Ints
-from gradwire.traces.packets.packets import ACK, SYN, TCP, Packets
+from gradwire.traces.packets.packets import ACK, SYN, TCP, Packets, once
 
 _MAX_MARKED = 1 << 10  # addresses in a file, up to which a table of all pairs is small
 _MAX_SHORT = 1 << 16  # addresses in a file, up to which one 64-bit key tells a direction
@@ -36,7 +36,7 @@ def by_direction(captures: Sequence[Packets]) -> list[Rows]:
     A 4-tuple that is used again gets another `number` from the SYN on that begins its next connection.  Where
     a file has fewer of these SYNs than another, the other's times are taken for it.
     """
-    rows_of = [_by_four_tuple(packets) for packets in captures]
+    rows_of = [{**_by_four_tuple(packets)} for packets in captures]
     begun: dict[Direction, Ints] = {}
     for packets, rows in zip(captures, rows_of, strict=True):
         for direction, times in _openings(packets, rows).items():
@@ -47,6 +47,7 @@ def by_direction(captures: Sequence[Packets]) -> list[Rows]:
     return rows_of
 
 
+@once
 def _by_four_tuple(packets: Packets) -> Rows:
     rows = np.flatnonzero(packets.protocol == TCP)
     if not len(rows):
@@ -81,7 +82,9 @@ def _openings(packets: Packets, rows: Rows) -> Rows:
     found = {}
     for direction, part in rows.items():
         syns = part[opens[part]]
-        if len(syns):
+        if len(syns) == 1:
+            found[direction] = packets.time_ns[syns]
+        elif len(syns):
             _, firsts = np.unique(packets.seq[syns], return_index=True)
             found[direction] = packets.time_ns[syns[np.sort(firsts)]]
     return found
@@ -101,6 +104,7 @@ def _number(packets: Packets, rows: Rows, opener: Direction, begun: Ints) -> Non
             rows[direction._replace(number=which)] = one
 
 
+@once
 def own_address(packets: Packets) -> str | None:
     """The host at which a file was captured: the only one that takes part in every conversation; None
     if there is none.

@@ -1,7 +1,10 @@
 """Packets as columns: the result of reading a capture file of any format.  Values only."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from functools import wraps
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -91,6 +94,27 @@ class Packets:
 
     def __len__(self) -> int:
         return len(self.time_ns)
+
+
+Result = TypeVar("Result")
+
+
+def once(function: Callable[[Packets], Result]) -> Callable[[Packets], Result]:
+    """The function, which computes its result once for the same packets; nobody may change that result.
+
+    It is kept with the packets, as `functools.cached_property` does.
+    """
+    name = f"{function.__module__}.{function.__qualname__}"
+
+    @wraps(function)
+    def kept(packets: Packets) -> Result:
+        known = vars(packets)
+        if name not in known:
+            known[name] = function(packets)
+        result: Result = known[name]
+        return result
+
+    return kept
 
 
 def only_rows(packets: Packets, keep: npt.NDArray[np.bool_]) -> Packets:
