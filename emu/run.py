@@ -25,6 +25,8 @@ from gradwire.planning.refused import Refused
 from gradwire.traces.files import write_whole
 
 Result = TypeVar("Result")
+MAX_HOSTS, MAX_RANKS = 1024, 512
+MAX_CABLES = 20_000  # so no interface name grows past the 15 characters that Linux allows
 PACKAGES = ("mininet", "os-ken", "numpy")
 
 
@@ -58,6 +60,13 @@ def check_served(plan: Plan, switch: str) -> None:
     if switch == "ovs" and (plan.trees or plan.losses):
         what = "add up gradients" if plan.trees else "lose packets by plan"
         raise Refused(f"Open vSwitch cannot {what}: use --switch gradwire")
+    for n, what, most in (
+        (len(plan.fabric.hosts), "hosts", MAX_HOSTS),
+        (len(plan.fabric.links), "cables", MAX_CABLES),
+        (plan.n_ranks, "ranks", MAX_RANKS),
+    ):
+        if n > most:
+            raise Refused(f"{n:,} {what}: one machine builds and runs at most {most:,}; `plan` computes more")
     held = payload.held_nbytes(plan.schedule)
     if held > payload.MAX_HELD_NBYTES:
         raise Refused(

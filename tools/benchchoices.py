@@ -14,11 +14,10 @@ from gradwire.tools.blocksizes import read_block_sizes
 from gradwire.tools.choices import NetworkChoices
 from gradwire.traces.making.collectives import made_collective, made_uneven_alltoall
 from gradwire.traces.schedules.dtypes import DTYPES, FLOAT32, DType, element_nbytes, nccl_name, parse_dtype
-from gradwire.traces.schedules.expand import MAX_REPLAYED_RANKS
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import BY_COLLECTIVE
 from gradwire.traces.units import one_of, parse_size
-from gradwire.traces.workload import Workload
+from gradwire.traces.workload import MAX_RANKS, Workload
 
 COLLECTIVES = tuple(BY_COLLECTIVE)
 MAX_BENCH_NBYTES = 1 << 32
@@ -186,8 +185,8 @@ class BenchChoices:
     def _even(self, kind: CollectiveKind, cell: Cell, counts: Sequence[int]) -> list[Workload]:
         """A collective of each of these sizes."""
         n_ranks = self.ranks or n_workers_on(cell.fabric, cell.algorithm, self.jobs)
-        if n_ranks > MAX_REPLAYED_RANKS:
-            raise ValueError(f"{n_ranks:,} ranks; gradwire replays at most {MAX_REPLAYED_RANKS}")
+        if n_ranks > MAX_RANKS:
+            raise ValueError(f"{n_ranks:,} ranks; gradwire plans at most {MAX_RANKS:,}")
         if n_ranks < 2:
             raise ValueError(f"{self.jobs} jobs would have {n_ranks} ranks each; a job needs at least 2")
         return [made_collective(kind, n_ranks, nbytes) for nbytes in counts]

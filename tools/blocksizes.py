@@ -5,10 +5,9 @@ import json
 from pathlib import Path
 
 from gradwire.traces.files import read_at_most
-from gradwire.traces.schedules.expand import MAX_REPLAYED_RANKS
 from gradwire.traces.schedules.kinds import BlockSizes
 from gradwire.traces.units import parse_count
-from gradwire.traces.workload import MAX_NBYTES
+from gradwire.traces.workload import MAX_NBYTES, MAX_RANKS
 
 MAX_FILE_NBYTES = 16 << 20
 
@@ -23,9 +22,9 @@ def read_block_sizes(path: Path) -> BlockSizes:
     except UnicodeDecodeError:
         raise ValueError(f"{path}: not a table of sizes: it is not text") from None
     rows = _of_json(path, text) if text.lstrip().startswith(("[", "{")) else _of_csv(path, text)
-    if not 2 <= len(rows) <= MAX_REPLAYED_RANKS:
+    if not 2 <= len(rows) <= MAX_RANKS:
         raise ValueError(
-            f"{path}: it has {len(rows)} rows; a row for each of 2 to {MAX_REPLAYED_RANKS} ranks is needed"
+            f"{path}: it has {len(rows)} rows; a row for each of 2 to {MAX_RANKS} ranks is needed"
         )
     for rank, row in enumerate(rows):
         if len(row) != len(rows):

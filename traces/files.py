@@ -90,3 +90,8 @@ def write_whole_bytes(path: Path, octets: bytes) -> None:
     """Write all of `octets` or nothing; an OSError names `path`."""
     with _replacing(path) as descriptor, os.fdopen(descriptor, "wb") as file:
         file.write(octets)
+
+
+def memory_nbytes() -> int:
+    """How much memory the machine has."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

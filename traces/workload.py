@@ -20,7 +20,7 @@ from gradwire.traces.taxonomy import Taxonomy
 from gradwire.traces.units import show_first
 
 SCHEMA: Literal["gradwire.workload/2"] = "gradwire.workload/2"
-MAX_RANKS = 4096
+MAX_RANKS = 16_384
 MAX_NBYTES = 1 << 40
 MAX_ITEMS = 1 << 20  # of a job that another one is made of; some 2 KB each
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-MAX_HOSTS = 1024
+MAX_HOSTS = 65_000  # of a /16
 MAX_RATE_BPS = 100_000_000_000
 HOST_PORT = 0  # the only port of a host, as in Mininet's `h0-eth0`, and of no switch
 MAX_INTERFACE_NAME = 15  # Linux's IFNAMSIZ less its final zero
 # Whom hosts send to what switches are to add up, and who the switches' sums come from.  Nobody has this
-# address: with MAX_HOSTS the last host has 10.0.4.0.
+# address: with MAX_HOSTS the last host has 10.0.253.232.
 AGGREGATOR_IP, AGGREGATOR_MAC = "10.0.255.254", "02:00:0a:00:ff:fe"
 BROADCAST_IP, BROADCAST_MAC = "10.0.255.255", "ff:ff:ff:ff:ff:ff"  # of the hosts' network, a /16
 ETHERNET_NBYTES = 14  # before each packet, as HTB counts it: no checksum, no preamble
@@ -74,7 +74,9 @@ class Fabric:
 
     def __post_init__(self) -> None:
         if len(self.hosts) > MAX_HOSTS:
-            raise ValueError(f"the fabric has {len(self.hosts)} hosts; gradwire builds at most {MAX_HOSTS}")
+            raise ValueError(
+                f"the fabric has {len(self.hosts):,} hosts; gradwire plans at most {MAX_HOSTS:,}"
+            )
         for link in self.links:
             if not 0 < link.rate_bps <= MAX_RATE_BPS:
                 raise ValueError(f"a link needs a rate above 0 and up to 100G, got {link.rate_bps} bit/s")

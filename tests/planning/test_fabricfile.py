@@ -143,16 +143,16 @@ def test_ports_that_are_named_are_left_out_when_the_others_are_numbered() -> Non
             "line 1: 'h5..1' must name 1 to 8192 nodes",
         ),
         (
-            "hosts: h0..1024\nswitches: s0\nlinks: [{a: h0..1024, b: s0}]",
-            "1025 hosts; gradwire builds at most",
+            "hosts: h0..65000\nswitches: s0\nlinks: [{a: h0..65000, b: s0}]",
+            "'h0..65000' must name 1 to 8192 nodes",
         ),
         (
             "hosts: h0..999999\nswitches: s0\nlinks: [{a: h0, b: s0}]",
             "line 1: 'h0..999999' must name 1 to",
         ),
         (
-            "hosts: h0..1\nswitches: s0..999\nlinks: [{a: s0..999, b: s0..999}]",
-            "1000000 cables; gradwire builds at most 20000",
+            "hosts: h0..1\nswitches: s0..1999\nlinks: [{a: s0..1999, b: s0..1999}]",
+            "4,000,000 cables; gradwire plans at most 1,000,000",
         ),
         (
             "hosts: h0..1\nswitches: averylongname\nlinks: [{a: h0..1, b: averylongname}]",

@@ -21,10 +21,10 @@ def test_a_table_is_a_row_for_each_rank(table: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "it has 0 rows; a row for each of 2 to 512 ranks is needed"),
+        ("", "it has 0 rows; a row for each of 2 to 16384 ranks is needed"),
         ("5", "it has 1 rows"),
         ("[]", "it has 0 rows"),
-        ("1\n" * 513, "it has 513 rows"),
+        ("1\n" * 513, "row 0 has 1 sizes, and 513 ranks need 513"),
         ("1,2\n3", "row 1 has 1 sizes, and 2 ranks need 2"),
         ("[[1, 2], [3, 4, 5]]", "row 1 has 3 sizes, and 2 ranks need 2"),
         ("[[1, 2], []]", "row 1 has 0 sizes"),

@@ -80,8 +80,8 @@ def test_what_was_made_is_said_as_json(tmp_path: Path, capsys: pytest.CaptureFix
             ["gossip", "--pattern", "shout"],
             "no pattern 'shout'; choose from push, pull, permutation",
         ),
-        (["gossip", "--workers", "1000000000"], "1,000,000,000 ranks; gradwire replays at most 512"),
-        (["ps", "--servers", "1000000000"], "1,000,000,008 ranks; gradwire replays at most 512"),
+        (["gossip", "--workers", "1000000000"], "1,000,000,000 ranks; gradwire plans at most 16,384"),
+        (["ps", "--servers", "1000000000"], "1,000,000,008 ranks; gradwire plans at most 16,384"),
         (["ps", "--staleness", "-1"], "--staleness: '-1' is not a whole number from 0 to 1,000,000"),
         (
             ["ps", "--staleness", "9999999"],

@@ -404,7 +404,7 @@ def test_a_job_with_other_ranks_or_buckets_says_what_it_takes_for_granted(
     assert (shown["operations"], shown["bytes"]) == (2 * 3, 2 * 8 * MIB)
     assert shown["assumptions"][0].startswith("buckets of 3,145,728 bytes: cut where the size says")
     assert run("plan", job, "--scale-ranks", "1000000000") == 1
-    assert "gradwire replays jobs of 2 to 512 ranks, not of 1,000,000,000" in capsys.readouterr().err
+    assert "gradwire plans jobs of 2 to 16,384 ranks, not of 1,000,000,000" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options", [(), ("--json",), ("--algorithm", "all-pairs", "--json")])

@@ -290,7 +290,23 @@ def test_what_is_on_the_way_counts_as_memory(monkeypatch: pytest.MonkeyPatch) ->
     made = schedule("broadcast", 2, 8, sends)
     check_correct(made)
     monkeypatch.setattr(correctness, "MAX_SETS_NBYTES", 1599)
-    assert refusal(made) == "operation 0: 100 pieces among 2 ranks are too many to check"
+    assert refusal(made) == "operation 0: 1 pieces at 2 ranks are too many to check"
+
+
+@pytest.mark.parametrize("name", OF_HOSTS)
+def test_pieces_that_are_looked_at_some_at_a_time_give_the_same_answer(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where one add is spoiled, whichever piece it is in."""
+    made = [schedule("allreduce", 8, 4096, sends_of(name, 8, 4096))]
+    adding = np.flatnonzero(made[0].sends.reduce)
+    for number in adding[:: max(1, len(adding) // 20)]:
+        spoiled = made[0].sends.reduce & (np.arange(len(made[0].sends)) != number)
+        made.append(replace(made[0], sends=replace(made[0].sends, reduce=spoiled)))
+    at_once = [is_refused(each) for each in made]
+    assert at_once == [False] + [True] * (len(made) - 1)
+    monkeypatch.setattr(correctness, "MAX_SETS_NBYTES", 2_000)
+    assert [is_refused(each) for each in made] == at_once
 
 
 def test_a_pipelined_pair_of_trees_passes() -> None:

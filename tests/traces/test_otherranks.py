@@ -220,10 +220,10 @@ def test_one_iteration_still_follows_the_other() -> None:
 @pytest.mark.parametrize(
     ("job", "n_ranks", "reason"),
     [
-        (made_allreduce(4, 4096), 1, "gradwire replays jobs of 2 to 512 ranks, not of 1$"),
+        (made_allreduce(4, 4096), 1, "gradwire plans jobs of 2 to 16,384 ranks, not of 1$"),
         (made_allreduce(4, 4096), 10**9, "not of 1,000,000,000$"),
         (chatting(), 8, "rank 0 sends rank 1 messages, and neither is a parameter server"),
-        (served(2, 0, MB), 1025, "not of 1,025$"),
+        (served(2, 0, MB), 16_385, "not of 16,385$"),
         (hurried(), 5, "server 0 answers the worker that comes first"),
         (gossiping(), 8, "what other ranks would do in a job that is decentralised.* is not known"),
         (two_servers(), 2, "2 ranks leave no worker: 2 of the 3 captured are servers"),

@@ -185,7 +185,7 @@ def test_the_largest_piece_is_pushed_before_it_is_pulled(
         ("servers=2,keys", 4, 400, NO_HINTS, "name them with --keys"),
         ("servers=2,keys", 4, 400, Hints(keys=[60, 41]), "404 bytes together, and the buffer 400"),
         ("servers=3,keys", 4, 400, Hints(keys=[60, 40]), "3 servers are more than the 2 keys"),
-        ("servers=512", 4, 400, NO_HINTS, "4 ranks and 512 servers are too many"),
+        ("servers=512", 16_000, 400, NO_HINTS, "16,000 ranks and 512 servers are too many"),
     ],
 )
 def test_what_servers_cannot_serve_is_refused(

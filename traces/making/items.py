@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, get_args
 
-from gradwire.traces.schedules.expand import MAX_REPLAYED_RANKS
 from gradwire.traces.schedules.kinds import (
     ELEMENT_NBYTES,
     BlockSizes,
@@ -16,6 +15,7 @@ from gradwire.traces.schedules.kinds import (
 from gradwire.traces.taxonomy import Taxonomy
 from gradwire.traces.workload import (
     MAX_NBYTES,
+    MAX_RANKS,
     SCHEMA,
     Collective,
     Compute,
@@ -80,10 +80,8 @@ class Items:
     """
 
     def __init__(self, n_ranks: int, n_items: int) -> None:
-        if n_ranks > MAX_REPLAYED_RANKS:
-            raise ValueError(
-                f"the job would have {n_ranks:,} ranks; gradwire replays at most {MAX_REPLAYED_RANKS}"
-            )
+        if n_ranks > MAX_RANKS:
+            raise ValueError(f"the job would have {n_ranks:,} ranks; gradwire plans at most {MAX_RANKS:,}")
         if n_items > MAX_MADE_ITEMS:
             raise ValueError(
                 f"the job would have {n_items:,} messages, collectives and computes, and at most "

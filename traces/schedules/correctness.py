@@ -17,8 +17,8 @@ too much memory or time to check.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +32,7 @@ from gradwire.traces.schedules.races import Unordered, Waits, check_swaps, unord
 from gradwire.traces.schedules.schedule import Aggregation, Schedule
 from gradwire.traces.schedules.sends import Sends
 
-MAX_SETS_NBYTES = 1 << 31  # of who has whose data, at all places or on the way
+MAX_SETS_NBYTES = 1 << 31  # of who has whose data, at places and on the way
 _ANYTHING = -1  # the origin of what nobody has made
 
 Sets = NDArray[np.uint64]
@@ -124,11 +124,37 @@ def _check_op(
     wrong = unordered(ordered, numbers, hops, len(members) * len(cuts))
     if wrong:
         raise ValueError(_race_words(schedule, wrong, cuts, members))
-    buffers = _Buffers.of(members, cuts, before, aggregations)
-    _carry_out_all(buffers, sends, numbers, hops, waits)
-    for member, some in enumerate(after):
-        for held in some:
-            _check_held(buffers, member, held)
+    for some_cuts, some_hops in _in_memory(members, cuts, hops):
+        buffers = _Buffers.of(members, some_cuts, before, aggregations)
+        _carry_out_all(buffers, sends, numbers, some_hops, waits)
+        for member, some in enumerate(after):
+            for held in some:
+                _check_held(buffers, member, held)
+
+
+def _in_memory(members: Sequence[int], cuts: Ids, hops: Hops) -> Iterator[tuple[Ids, Hops]]:
+    """All pieces at once, or so many at a time as sets of members are held for.
+
+    Where each piece stays where it is in the buffers, as without shifts, it can be looked at by itself.
+    Raise ValueError where not, and all are too many.
+    """
+    set_nbytes = ((len(members) + 63) // 64 + 1) * 8
+    n_pieces, n_sets = len(cuts) - 1, len(members) * len(cuts) + len(hops.send)
+    if n_sets * set_nbytes <= MAX_SETS_NBYTES:
+        yield cuts, hops
+        return
+    piece = (hops.source % len(cuts)).astype(np.int32)
+    in_each = np.bincount(piece, minlength=n_pieces) + 2 * len(members)
+    if np.any(hops.target % len(cuts) != piece) or in_each.max() * set_nbytes > MAX_SETS_NBYTES:
+        raise ValueError(f"{n_pieces:,} pieces at {len(members)} ranks are too many to check")
+    part = np.cumsum(in_each) * set_nbytes // (MAX_SETS_NBYTES - int(in_each.max()) * set_nbytes)
+    for first, end in pairwise([0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), n_pieces]):
+        here = (piece >= first) & (piece < end)
+        source, target = (
+            side[here] // len(cuts) * (end - first + 1) + piece[here] - first
+            for side in (hops.source, hops.target)
+        )
+        yield cuts[first : end + 1], Hops(hops.send[here], source, target)
 
 
 def _race_words(schedule: Schedule, wrong: Unordered, cuts: Ids, members: Sequence[int]) -> str:
@@ -159,6 +185,7 @@ class _Buffers(NamedTuple):
     sets: Sets
     origin: Ids
     bit_of: Mapping[int, int]
+    last: list[Any]  # ranks, and the set of them
 
     @classmethod
     def of(
@@ -168,16 +195,11 @@ class _Buffers(NamedTuple):
         before: Sequence[Sequence[Held]],
         aggregations: Sequence[Aggregation],
     ) -> "_Buffers":
-        """What members hold at the beginning, with what switches have added up, which comes before all sends.
-
-        Raise ValueError if it is too large.
-        """
+        """What members hold at the beginning, with what switches have added up before all sends."""
         n_places, n_words = len(members) * len(cuts), (len(members) + 63) // 64
-        if n_places * (n_words + 1) * 8 > MAX_SETS_NBYTES:
-            raise ValueError(f"{len(cuts):,} pieces at {len(members)} ranks are too many to check")
         bit_of = {rank: place for place, rank in enumerate(members)}
         sets, origin = np.zeros((n_places, n_words), np.uint64), np.full(n_places, _ANYTHING, np.int64)
-        made = cls(members, cuts, sets, origin, bit_of)
+        made = cls(members, cuts, sets, origin, bit_of, [])
         for member, some in enumerate(before):
             for held in some:
                 made.fill(member, held)
@@ -193,14 +215,17 @@ class _Buffers(NamedTuple):
     def places(self, member: int, held: Held) -> tuple[slice, Ids]:
         """The places of a range, and for each its origin."""
         first, end = np.searchsorted(self.cuts, (held.offset, held.offset + held.nbytes)).tolist()
+        end = min(end, len(self.cuts) - 1)
         places = slice(member * len(self.cuts) + first, member * len(self.cuts) + end)
         return places, self.cuts[first:end] - held.offset + held.origin
 
     def bits(self, ranks: Sequence[int]) -> Sets:
-        """The set of these ranks."""
-        bits = np.zeros(64 * self.sets.shape[1], np.uint8)
-        bits[[self.bit_of[rank] for rank in ranks]] = 1
-        packed: Sets = np.packbits(bits, bitorder="little").view(np.uint64)
+        """The set of these ranks; of the same object as the last time, that set."""
+        if not self.last or self.last[0] is not ranks:
+            bits = np.zeros(64 * self.sets.shape[1], np.uint8)
+            bits[[self.bit_of[rank] for rank in ranks]] = 1
+            self.last[:] = ranks, np.packbits(bits, bitorder="little").view(np.uint64)
+        packed: Sets = self.last[1]
         return packed
 
     def bytes_of(self, place: int) -> str:
@@ -210,9 +235,6 @@ class _Buffers(NamedTuple):
 
 def _carry_out_all(buffers: _Buffers, sends: Sends, numbers: Ids, hops: Hops, waits: Waits) -> None:
     """Carry out an operation's sends, in place; raise ValueError for what is added twice, or too much."""
-    n_hops, n_words = len(hops.send), buffers.sets.shape[1]
-    if n_hops * (n_words + 1) * 8 > MAX_SETS_NBYTES:
-        raise ValueError(f"{n_hops:,} pieces among {len(buffers.members)} ranks are too many to check")
     partner = waits.partner[numbers]
     position = np.where(partner >= 0, np.searchsorted(numbers, partner), -1)
     starts = np.searchsorted(hops.send, np.arange(len(sends) + 1))

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from math import isqrt
 
 from gradwire.traces.schedules.algorithm import Algorithm, NotServedError, StagesOf
 from gradwire.traces.schedules.carried import (
@@ -28,16 +29,14 @@ from gradwire.traces.schedules.kinds import (
     uneven_nbytes,
 )
 from gradwire.traces.schedules.locks import Lock
-from gradwire.traces.schedules.names import AS_CAPTURED, INA, INA_LEAF, algorithm_names
+from gradwire.traces.schedules.names import AS_CAPTURED, FEW_SENDS, INA, INA_LEAF, algorithm_names
 from gradwire.traces.schedules.pacing import paced
 from gradwire.traces.schedules.pushes import Unit, after_of, summed_pushes
 from gradwire.traces.schedules.schedule import Aggregation, Centre, Gate, Op, Schedule
 from gradwire.traces.schedules.selection import chosen_items, in_order, prepared
 from gradwire.traces.schedules.sends import MAX_SENDS, Send, Sends
 from gradwire.traces.schedules.stages import in_stages
-from gradwire.traces.workload import Collective, Compute, Item, Message, Workload
-
-MAX_REPLAYED_RANKS = 512  # a ring of so many has half a million sends
+from gradwire.traces.workload import MAX_RANKS, Collective, Compute, Item, Message, Workload
 
 
 def expand(
@@ -69,6 +68,7 @@ def expand(
     collective = kind_chosen_for(workload)
     in_ranks = _checked_algorithm(algorithm, collective, pace)
     stages = in_ranks.stages if in_ranks else None
+    _check_size(algorithm, workload.n_ranks, collective)
     chosen = chosen_items(workload, iterations)
     _check_wire(chosen.values(), algorithm, wire, has_pairs=stages is not None)
     units = _units(workload, chosen, algorithm)
@@ -191,9 +191,18 @@ def _check(workload: Workload, scale: Fraction, compute: Fraction) -> None:
         raise ValueError(
             f"a scale must be above 0 and a compute factor at least 0, got {scale} and {compute}"
         )
-    if workload.n_ranks > MAX_REPLAYED_RANKS:
+    if workload.n_ranks > MAX_RANKS:
+        raise ValueError(f"the job has {workload.n_ranks:,} ranks; gradwire plans at most {MAX_RANKS:,}")
+
+
+def _check_size(name: str, n_ranks: int, collective: CollectiveKind) -> None:
+    """Raise ValueError, before any is made, where each rank may send something to each other one."""
+    n_sends = n_ranks * (n_ranks - 1) * (2 if collective == "allreduce" else 1)
+    if n_sends > MAX_SENDS and not {name, name.partition(":")[0]} & set(FEW_SENDS):
+        fits = isqrt(MAX_SENDS * n_ranks**2 // n_sends)
         raise ValueError(
-            f"the job has {workload.n_ranks} ranks; gradwire replays at most {MAX_REPLAYED_RANKS}"
+            f"{name} among {n_ranks:,} ranks has up to {n_sends:,} sends, and this machine's memory holds "
+            f"plans of {MAX_SENDS:,}, as for {fits:,} ranks"
         )
 
 
@@ -210,10 +219,10 @@ def _checked_algorithm(name: str, collective: CollectiveKind, pace: str | None) 
 def _n_servers(workload: Workload, algorithm: str, hints: Hints) -> int:
     servers = servers_of(algorithm)
     n_servers = max(0, sum(map(len, hints.leaves)) - workload.n_ranks) if servers == "leaf" else servers
-    if workload.n_ranks + n_servers > MAX_REPLAYED_RANKS:
+    if workload.n_ranks + n_servers > MAX_RANKS:
         raise NotServedError(
-            f"{workload.n_ranks} ranks and {n_servers} servers are too many; gradwire replays at most "
-            f"{MAX_REPLAYED_RANKS}"
+            f"{workload.n_ranks:,} ranks and {n_servers:,} servers are too many; gradwire plans at most "
+            f"{MAX_RANKS:,}"
         )
     return n_servers
 

@@ -45,6 +45,23 @@ FAMILIES = {  # of allreduces: what names begin with, up to the colon, and their
     "gtopk": "gtopk:RHO",
     "hitopk": "hitopk:RHO",
 }
+# Of these a rank sends to few others, whatever the number of ranks; of the rest, perhaps to each.  Those of
+# families count before they make.
+FEW_SENDS = (
+    AS_CAPTURED,
+    INA,
+    INA_LEAF,
+    "halving-doubling",
+    "halving-doubling:far",
+    "recursive-doubling",
+    *(tree for tree in TREES if tree != "tree:chains"),
+    "double-binary-tree",
+    "hierarchical",
+    "2d-ring",
+    "ps",
+    "gtopk",
+    "hitopk",
+)
 ALGORITHMS = (AS_CAPTURED, *OF_HOSTS, *OF_NETWORK, *FAMILIES.values(), INA, INA_LEAF)  # for allreduces
 Pace = Literal["early", "step"]  # when ranks go on (traces.schedules.pacing)
 EARLY: Pace = "early"

@@ -8,12 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 
-from gradwire.traces.schedules.expand import MAX_REPLAYED_RANKS
 from gradwire.traces.schedules.other import Other
 from gradwire.traces.schedules.pushes import first_come_servers
 from gradwire.traces.schedules.selection import bridged
 from gradwire.traces.units import show_first
-from gradwire.traces.workload import MAX_ITEMS, Collective, Compute, Item, Message, Start, Workload
+from gradwire.traces.workload import MAX_ITEMS, MAX_RANKS, Collective, Compute, Item, Message, Start, Workload
 
 Place = tuple[int, int]
 """A captured rank, and the number of its copy: 0 for itself."""
@@ -41,8 +40,8 @@ def with_ranks(workload: Workload, n_ranks: int) -> Other:
     Raise ValueError for a job of which that says nothing: messages between workers, servers that answer the
     worker that comes first, and for a number of ranks that cannot be.
     """
-    if not 2 <= n_ranks <= MAX_REPLAYED_RANKS:
-        raise ValueError(f"gradwire replays jobs of 2 to {MAX_REPLAYED_RANKS} ranks, not of {n_ranks:,}")
+    if not 2 <= n_ranks <= MAX_RANKS:
+        raise ValueError(f"gradwire plans jobs of 2 to {MAX_RANKS:,} ranks, not of {n_ranks:,}")
     if n_ranks == workload.n_ranks:
         return Other(workload)
     training = _training(workload)

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from gradwire.traces.schedules.algorithm import NotServedError
 from gradwire.traces.schedules.names import EARLY, STEP
 from gradwire.traces.schedules.pieces import Ids, hops_of, piece_starts, ranges
-from gradwire.traces.schedules.sends import Edges, Numbers, Sends, swaps
+from gradwire.traces.schedules.sends import MAX_SENDS, Edges, Numbers, Sends, swaps
 from gradwire.traces.units import one_of
 
-MAX_WAITS = 1 << 25  # of the sends of one operation for others
+MAX_WAITS = 4 * MAX_SENDS  # of the sends of one operation for others; 80 bytes each while they are sorted
 _READS, _ADDS, _REPLACES = 0, 1, 2  # ways of accesses
 
 

@@ -13,10 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import core_schema
 
+from gradwire.traces.files import memory_nbytes
+
 Numbers = NDArray[np.int32]
 Nbytes = NDArray[np.int64]
 
-MAX_SENDS = 1_000_000  # of a schedule
+_PLANNED_NBYTES = 600  # that a send takes at most while it is planned (benchmarks.schedules)
+MAX_SENDS = min(memory_nbytes() // 2 // _PLANNED_NBYTES, (1 << 31) - 1)  # of a schedule
 _CHUNK = 1 << 16  # sends that an iteration makes lists of at a time
 _DTYPES: dict[str, type[np.generic]] = {
     **dict.fromkeys(("op", "src", "dst", "step"), np.int32),
