@@ -8,7 +8,7 @@ import pytest
 
 from gradwire.traces.analysis.bounds import Bound, held_bounds
 from gradwire.traces.analysis.bursts import Series
-from gradwire.traces.analysis.spacing import wire_nbytes
+from gradwire.traces.analysis.spacing import _reaching, wire_nbytes
 from tests.made_series import FRAME, HOST, MS, PEER, made_by_a_processor, merged, through_link
 
 
@@ -127,3 +127,10 @@ def test_times_of_any_kind_are_survived(size: int) -> None:
         found = bounds([Series(HOST, "out", time_ns, np.full(len(time_ns), size, np.int64))])
         assert all(0 <= one.held_share <= 1 and 0 <= one.dispersed_share <= 1 for one in found)
         assert {one.bound for one in found} <= {"link", "none", "unknown"}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_first_value_that_reaches_another_is_where_numpy_finds_it(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    values, least = np.sort(draw.integers(0, 60, seed) / 2), np.sort(draw.integers(-5, 70, 17) / 2)
+    assert _reaching(values, least).tolist() == np.searchsorted(values, least).tolist()

@@ -106,7 +106,7 @@ def _flow(
         goodput_bps=nbytes * 8e9 / duration_ns if duration_ns else None,
         retransmitted=len(stream.retransmitted_at),
         out_of_order=_out_of_order(stream),
-        reset=any(bool(np.any(packets.flags[rows] & RST)) for packets, rows in with_rows),
+        reset=any(bool((packets.flags[rows] & RST).any()) for packets, rows in with_rows),
         rtt_ns=_rtt(trace, stream, rows_of),
         window_nbytes=_window(trace, direction.reverse, rows_of),
         delay_ns=_delay(stream) if can_compare else None,

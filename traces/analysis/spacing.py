@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from gradwire.traces.analysis.bursts import Series
 from gradwire.traces.packets.cover import Ints
+from gradwire.traces.packets.jit import compiled
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -121,7 +122,7 @@ def look(one: Series) -> Sight | None:
     is_far = spacing_ns >= LEAST_SPACING_NS
     far_nbytes = pair_nbytes[is_far]
     far_bps = far_nbytes * 8e9 / spacing_ns[is_far]
-    full = np.searchsorted(total, total + TRAIN_PACKETS * longest_nbytes - 1)
+    full = _reaching(total, total + TRAIN_PACKETS * longest_nbytes - 1)
     return Sight(
         time_ns=time_ns,
         spacing_ns=spacing_ns,
@@ -142,9 +143,21 @@ def shown_rates(sight: Sight) -> list[ShownRate]:
     return [rate for rate in _apart([_seen(sight, rate) for rate in likely]) if rate.is_held]
 
 
+@compiled
+def _reaching(values: Floats, least: Floats) -> Ints:
+    """For each of `least` the place of the first value that reaches it, as np.searchsorted; both ascend."""
+    places = np.empty(len(least), np.int64)
+    place = 0
+    for row in range(len(least)):
+        while place < len(values) and values[place] < least[row]:
+            place += 1
+        places[row] = place
+    return places
+
+
 def _trains(time_ns: Floats, total: Floats, pair_nbytes: Floats, full: Ints, least_ns: int) -> _Trains:
     """From each large packet to the first that is late enough and not before `full`: bytes enough."""
-    last = np.maximum(np.searchsorted(time_ns, time_ns + least_ns), full)
+    last = np.maximum(_reaching(time_ns, time_ns + least_ns), full)
     first = np.flatnonzero(last < len(time_ns))
     last = last[first]
     bps = (total[last] - total[first]) * 8e9 / (time_ns[last] - time_ns[first])

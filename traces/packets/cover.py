@@ -13,6 +13,7 @@ import numpy.typing as npt
 from gradwire.traces.packets.jit import compiled
 
 Ints = npt.NDArray[np.int64]
+_FEW = 64
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,11 @@ class Visible:
         """`where` are, for each row of `cover.source`, the index of its data and the place of the
         piece's offset 0.
         """
-        self._starts: list[int] = cover.start.tolist()
-        self._ends: list[int] = cover.end.tolist()
         file, origin = where
-        self._file: list[int] = file[cover.source].tolist()
-        self._at: list[int] = (origin[cover.source] + cover.start).tolist()
+        self._starts = _items(cover.start)
+        self._ends = _items(cover.end)
+        self._file = _items(file[cover.source])
+        self._at = _items(origin[cover.source] + cover.start)
         self._datas = datas
 
     def starts_from(self, offset: int, limit: int | None = None) -> Iterator[int]:
@@ -97,9 +98,15 @@ class Visible:
         return parts
 
 
+def _items(values: Ints) -> Sequence[int]:
+    """For reading some of them, one by one: of an array that is slow, and many as a list take much memory."""
+    items: Sequence[int] = values.tolist() if len(values) < _FEW else np.ascontiguousarray(values).data
+    return items
+
+
 def cover(start: Ints, end: Ints) -> Cover:
     """What the ranges [start, end) cover together; where several do, the first of them is the source."""
-    if np.all(start[1:] >= end[:-1]) and np.all(start < end):
+    if (start[1:] >= end[:-1]).all() and (start < end).all():
         return Cover(start, end, np.arange(len(start)))
     cuts = distinct(np.concatenate([start, end]))
     owner = np.full(max(0, len(cuts) - 1), -1, np.int64)
@@ -110,8 +117,11 @@ def cover(start: Ints, end: Ints) -> Cover:
 
 def distinct(values: Ints) -> Ints:
     """The values in ascending order, each once; fast where they are sorted in long runs, unlike np.unique."""
+    if len(values) < 2:
+        return values
     ordered = np.sort(values, kind="stable")
-    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(ordered) else ordered
+    once: Ints = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+    return once
 
 
 def are_among(values: Ints, ordered: Ints) -> npt.NDArray[np.bool_]:

@@ -71,7 +71,7 @@ def _by_four_tuple(packets: Packets) -> Rows:
 
 def _in_time_order(packets: Packets, rows: Ints) -> Ints:
     times = packets.time_ns[rows]
-    return rows if np.all(times[1:] >= times[:-1]) else rows[np.argsort(times, kind="stable")]
+    return rows if (times[1:] >= times[:-1]).all() else rows[np.argsort(times, kind="stable")]
 
 
 def _openings(packets: Packets, rows: Rows) -> Rows:

@@ -8,14 +8,16 @@ that host in every packet.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from gradwire.traces.packets.carried import Carried, carried
 from gradwire.traces.packets.cover import Ints, Readable, Timeline, Visible, cover, distinct
 from gradwire.traces.packets.directions import Direction, Rows, by_direction, own_address, points
-from gradwire.traces.packets.packets import ACK, PSH, SYN, Packets
+from gradwire.traces.packets.packets import ACK, Packets
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Segments:
     offset: Ints
     nbytes: Ints
     visible_nbytes: Ints
-    pushed: Ints
+    pushed: npt.NDArray[np.uint8]
     file: Ints
     at: Ints
 
@@ -59,12 +61,12 @@ class Stream:
     received: Timeline
     visible: Readable
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Where the last byte that was seen ends."""
         return int(self.sent.cover.end[-1]) if len(self.sent.cover.end) else 0
 
-    @property
+    @cached_property
     def unseen_nbytes(self) -> int:
         """Bytes that no file has: dropped by every capture."""
         return self.nbytes - int((self.sent.cover.end - self.sent.cover.start).sum())
@@ -110,9 +112,10 @@ def assemble(captures: Sequence[Packets], rows_of: Sequence[Rows] | None = None)
     for number, rows in enumerate(rows_of):
         for direction in rows:
             seen[direction].append(number)
+    with_payload = [carried(packets, rows) for packets, rows in zip(captures, rows_of, strict=True)]
     streams = {}
     for direction, numbers in seen.items():
-        stream = _stream(direction, captures, owners, at_points, {n: rows_of[n][direction] for n in numbers})
+        stream = _stream(direction, captures, owners, at_points, {n: with_payload[n] for n in numbers})
         if stream is not None:
             streams[direction] = stream
     return streams
@@ -123,18 +126,20 @@ def _stream(
     captures: Sequence[Packets],
     owners: Sequence[str | None],
     at_points: Sequence[int],
-    rows: Mapping[int, Ints],
+    files: Mapping[int, Carried],
 ) -> Stream | None:
-    """None for a stream without payload."""
-    carries = {number: part[captures[number].payload_nbytes[part] > 0] for number, part in rows.items()}
-    if not any(len(part) for part in carries.values()):
-        return None
-    first_seq, opener = _beginning(captures, rows, carries)
+    """None for a stream without payload; `files` are those that have its packets."""
     by_point: defaultdict[int, list[int]] = defaultdict(list)
-    for number, part in carries.items():
-        if len(part):
+    for number, file in files.items():
+        if file.has(direction):
             by_point[at_points[number]].append(number)
-    seen = {point: _segments(captures, carries, files, first_seq) for point, files in by_point.items()}
+    if not by_point:
+        return None
+    first_seq, opener = _beginning(direction, captures, files)
+    seen = {
+        point: _segments(direction, {number: files[number] for number in some}, first_seq)
+        for point, some in by_point.items()
+    }
     seen = {point: segments for point, segments in seen.items() if len(segments.offset)}
     if not seen:
         return None
@@ -165,35 +170,38 @@ def _stream(
 
 
 def _beginning(
-    captures: Sequence[Packets], rows: Mapping[int, Ints], carries: Mapping[int, Ints]
+    direction: Direction, captures: Sequence[Packets], files: Mapping[int, Carried]
 ) -> tuple[int, bool | None]:
     """The sequence number of byte 0, and whether the source opened the connection."""
-    for number, part in rows.items():
-        packets = captures[number]
-        for row in part[packets.flags[part] & SYN != 0][:1]:
+    for number, file in files.items():
+        row = file.syn.get(direction)
+        if row is not None:
+            packets = captures[number]
             return (int(packets.seq[row]) + 1) % (1 << 32), not packets.flags[row] & ACK
-    lowest = None
-    base = next(int(captures[n].seq[part[0]]) for n, part in carries.items() if len(part))
-    for number, part in carries.items():
-        if len(part):
-            found = int(_offsets(captures[number].seq[part], base).min())
-            lowest = found if lowest is None else min(lowest, found)
-    return (base + (lowest or 0)) % (1 << 32), None
+    carrying = [file for file in files.values() if file.has(direction)]
+    base = int(carrying[0].seq[carrying[0].parts[direction].start])
+    lowest = min(int(file.offsets(direction, base).min()) for file in carrying)
+    return (base + lowest) % (1 << 32), None
 
 
-def _segments(
-    captures: Sequence[Packets], carries: Mapping[int, Ints], files: Sequence[int], first_seq: int
-) -> Segments:
+def _segments(direction: Direction, files: Mapping[int, Carried], first_seq: int) -> Segments:
     """What the files of one point saw; a packet that two of them have counts once."""
     parts = []
-    for number in files:
-        packets, rows = captures[number], carries[number]
-        offset = _offsets(packets.seq[rows], first_seq)
-        rows, offset = rows[offset >= 0], offset[offset >= 0]
-        columns = (packets.time_ns, packets.payload_nbytes, packets.visible_nbytes, packets.payload_at)
-        time_ns, nbytes, visible, at = (column[rows].astype(np.int64) for column in columns)
-        pushed = (packets.flags[rows] & PSH).astype(np.int64)
-        parts.append(Segments(time_ns, offset, nbytes, visible, pushed, np.full(len(rows), number), at))
+    for number, file in files.items():
+        part, offset = file.parts[direction], file.offsets(direction, first_seq)
+        one = Segments(
+            time_ns=file.time_ns[part],
+            offset=offset,
+            nbytes=file.nbytes[part].astype(np.int64),
+            visible_nbytes=file.visible[part].astype(np.int64),
+            pushed=file.pushed[part],
+            file=np.full(len(offset), number),
+            at=file.at[part],
+        )
+        is_before = offset < 0  # the connection's first byte, as what a connection before it had
+        if is_before.any():
+            one = Segments(*(getattr(one, field.name)[~is_before] for field in fields(one)))
+        parts.append(one)
     if len(parts) == 1:
         return parts[0]
     names = ("time_ns", "offset", "nbytes", "visible_nbytes", "pushed", "file", "at")
@@ -206,26 +214,22 @@ def _segments(
     return Segments(**{name: column[order] for name, column in whole.items()})
 
 
-def _offsets(seq: npt.NDArray[np.uint32], base: int) -> Ints:
-    """Distances from `base`, across the wrap at 4 GiB: each number is taken as the nearest to the one
-    before.
-    """
-    steps = np.diff(seq, prepend=np.uint32(base % (1 << 32))).view(np.int32)
-    return np.cumsum(steps.astype(np.int64))
-
-
 def _timeline(segments: Sequence[Segments]) -> Timeline:
     """Earlier entries of `segments` have priority."""
-    start = np.concatenate([s.offset for s in segments])
-    nbytes = np.concatenate([s.nbytes for s in segments])
-    time_ns = np.concatenate([s.time_ns for s in segments])
+    start = _joined([s.offset for s in segments])
+    nbytes = _joined([s.nbytes for s in segments])
+    time_ns = _joined([s.time_ns for s in segments])
     covered = cover(start, start + nbytes)
     return Timeline(covered, time_ns[covered.source])
 
 
 def _visible(segments: Sequence[Segments], captures: Sequence[Packets]) -> Visible:
-    start = np.concatenate([s.offset for s in segments])
-    nbytes = np.concatenate([s.visible_nbytes for s in segments])
-    at = np.concatenate([s.at for s in segments])
-    file = np.concatenate([s.file for s in segments])
+    start = _joined([s.offset for s in segments])
+    nbytes = _joined([s.visible_nbytes for s in segments])
+    at = _joined([s.at for s in segments])
+    file = _joined([s.file for s in segments])
     return Visible(cover(start, start + nbytes), [packets.data for packets in captures], (file, at - start))
+
+
+def _joined(columns: Sequence[Ints]) -> Ints:
+    return np.concatenate(columns) if len(columns) > 1 else columns[0]
