@@ -9,7 +9,7 @@ import numpy.typing as npt
 from gradwire.traces.analysis.percentiles import Percentiles, percentiles
 from gradwire.traces.framing.framings import Choice
 from gradwire.traces.packets.cover import Ints
-from gradwire.traces.packets.directions import Direction, Rows, by_direction
+from gradwire.traces.packets.directions import Direction, Rows, by_direction, first_syns
 from gradwire.traces.packets.jit import compiled
 from gradwire.traces.packets.packets import ACK, NO_SHIFT, RST, SYN, Packets
 from gradwire.traces.packets.streams import Stream
@@ -55,10 +55,11 @@ class FlowFigures:
 def flows(trace: Trace) -> tuple[FlowFigures, ...]:
     """Every flow with payload, the largest first."""
     rows_of = by_direction(trace.captures)
+    syns = [first_syns(packets, rows) for packets, rows in zip(trace.captures, rows_of, strict=True)]
     ranks = {address: rank for rank, address in enumerate(trace.addresses)}
     origin_ns = origin(trace)
     found = [
-        _flow(trace, choice, stream, rows_of, ranks, origin_ns)
+        _flow(trace, choice, stream, rows_of, syns, ranks, origin_ns)
         for choice in trace.choices
         for stream in choice.connection.streams
     ]
@@ -77,6 +78,7 @@ def _flow(
     choice: Choice,
     stream: Stream,
     rows_of: list[Rows],
+    syns: list[dict[Direction, int]],
     ranks: Mapping[str, int],
     origin_ns: int,
 ) -> FlowFigures:
@@ -108,7 +110,7 @@ def _flow(
         out_of_order=_out_of_order(stream),
         reset=any(bool((packets.flags[rows] & RST).any()) for packets, rows in with_rows),
         rtt_ns=_rtt(trace, stream, rows_of),
-        window_nbytes=_window(trace, direction.reverse, rows_of),
+        window_nbytes=_window(trace, direction.reverse, rows_of, syns),
         delay_ns=_delay(stream) if can_compare else None,
     )
 
@@ -190,25 +192,22 @@ def _acks(packets: Packets, rows: Ints | None) -> tuple[npt.NDArray[np.uint32], 
     return packets.ack[rows], packets.time_ns[rows]
 
 
-def _window(trace: Trace, direction: Direction, rows_of: list[Rows]) -> Percentiles | None:
+def _window(
+    trace: Trace, direction: Direction, rows_of: list[Rows], syns: list[dict[Direction, int]]
+) -> Percentiles | None:
     """Of the windows in one direction's packets, where the SYNs say how they are scaled."""
-    for packets, rows in zip(trace.captures, rows_of, strict=True):
-        part = rows.get(direction)
-        shift = _offered_shift(packets, part)
-        if part is None or shift is None:
+    for packets, rows, syn_of in zip(trace.captures, rows_of, syns, strict=True):
+        if direction not in syn_of:
             continue
-        answer = _offered_shift(packets, rows.get(direction.reverse))
-        if NO_SHIFT in (shift, answer):  # scaled only where both offer it (RFC 7323, 1.3)
-            shift = 0
+        offered = {
+            int(packets.window_shift[syn_of[d]]) for d in (direction, direction.reverse) if d in syn_of
+        }
+        # Scaled only where both offer it (RFC 7323, 1.3).
+        shift = 0 if NO_SHIFT in offered else int(packets.window_shift[syn_of[direction]])
+        part = rows[direction]
         windows = packets.window[part[packets.flags[part] & SYN == 0]]
         return percentiles(windows.astype(np.int64) << shift)
     return None
-
-
-def _offered_shift(packets: Packets, rows: Ints | None) -> int | None:
-    """What the first SYN offers, None if there is none."""
-    syns = rows[packets.flags[rows] & SYN != 0] if rows is not None else []
-    return int(packets.window_shift[syns[0]]) if len(syns) else None
 
 
 def _delay(stream: Stream) -> Percentiles | None:

@@ -1,6 +1,7 @@
 """The distribution of a quantity, as a few percentiles."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +27,14 @@ def percentiles(values: npt.NDArray[np.int64]) -> Percentiles | None:
     if not len(values):
         return None
     n = len(values)
-    places = [round((n - 1) * share) for share in SHARES]
+    places = _places(n)
     if n <= FEW:
         found = values.tolist()
         found.sort()
         return Percentiles(n, *(found[place] for place in places))
-    return Percentiles(n, *np.partition(values, places)[places].tolist())
+    return Percentiles(n, *np.partition(values, places)[[*places]].tolist())
+
+
+@lru_cache(maxsize=FEW)
+def _places(n: int) -> tuple[int, ...]:
+    return tuple(round((n - 1) * share) for share in SHARES)

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.traces.packets.cover import Ints
-from gradwire.traces.packets.directions import Direction, Rows
-from gradwire.traces.packets.packets import PSH, SYN, Packets
+from gradwire.traces.packets.directions import Direction, Rows, first_syns
+from gradwire.traces.packets.packets import PSH, Packets
 
 
 class Carried(NamedTuple):
@@ -46,16 +46,12 @@ def carried(packets: Packets, rows_of: Rows) -> Carried:
     ends = np.cumsum([0, *map(len, rows_of.values())])
     carries = packets.payload_nbytes[rows] > 0
     cuts = np.concatenate([[0], np.cumsum(carries)])[ends].tolist()
-    directions = list(rows_of)
-    syns = np.flatnonzero(packets.flags[rows] & SYN)
-    whose, first = np.unique(np.searchsorted(ends[1:], syns, "right"), return_index=True)
-    syn_rows = rows[syns[first]].tolist()
     rows = rows[carries]
     seq = packets.seq[rows]
     steps = np.diff(seq, prepend=seq[:1]).view(np.int32)
     return Carried(
-        parts=dict(zip(directions, map(slice, cuts, cuts[1:]), strict=True)),
-        syn={directions[number]: row for number, row in zip(whose.tolist(), syn_rows, strict=True)},
+        parts=dict(zip(rows_of, map(slice, cuts, cuts[1:]), strict=True)),
+        syn=first_syns(packets, rows_of),
         time_ns=packets.time_ns[rows],
         nbytes=packets.payload_nbytes[rows],
         visible=packets.visible_nbytes[rows],

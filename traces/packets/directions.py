@@ -90,6 +90,17 @@ def _openings(packets: Packets, rows: Rows) -> Rows:
     return found
 
 
+def first_syns(packets: Packets, rows: Rows) -> dict[Direction, int]:
+    """The row of the first packet with SYN of each direction that has one."""
+    in_order = np.concatenate([np.empty(0, np.int64), *rows.values()])
+    ends = np.cumsum([*map(len, rows.values())])
+    syns = np.flatnonzero(packets.flags[in_order] & SYN)
+    whose, first = np.unique(np.searchsorted(ends, syns, "right"), return_index=True)
+    directions = list(rows)
+    found = zip(whose.tolist(), in_order[syns[first]].tolist(), strict=True)
+    return {directions[number]: row for number, row in found}
+
+
 def _number(packets: Packets, rows: Rows, opener: Direction, begun: Ints) -> None:
     """Cut both directions of `opener`'s connection where others began."""
     openings = _openings(packets, {opener: rows[opener]}).get(opener) if opener in rows else None

@@ -143,11 +143,13 @@ def _stream(
     seen = {point: segments for point, segments in seen.items() if len(segments.offset)}
     if not seen:
         return None
-    owner = {point: owners[by_point[point][0]] for point in seen}
-    by_time = sorted(seen, key=lambda point: int(seen[point].time_ns[0]))
-    nearest_src = sorted(by_time, key=lambda point: owner[point] != direction.src)
-    by_time.reverse()
-    nearest_dst = sorted(by_time, key=lambda point: owner[point] != direction.dst)
+    nearest_src = nearest_dst = list(seen)
+    if len(seen) > 1:
+        owner = {point: owners[by_point[point][0]] for point in seen}
+        by_time = sorted(seen, key=lambda point: int(seen[point].time_ns[0]))
+        nearest_src = sorted(by_time, key=lambda point: owner[point] != direction.src)
+        by_time.reverse()
+        nearest_dst = sorted(by_time, key=lambda point: owner[point] != direction.dst)
     vantage = seen[nearest_src[0]]
     vantage_line = _timeline([vantage])
     sent = vantage_line if len(seen) == 1 else _timeline([seen[point] for point in nearest_src])
