@@ -14,7 +14,9 @@ from gradwire.results.rowchoices import cell_name
 
 @dataclass(frozen=True, slots=True)
 class PlannedCell:
-    """`refused` is why a cell makes no sense; then it has no figures.  They are those of `plan --json`."""
+    """`refused` is why a cell makes no sense; then it has no figures.  They are those of `plan --json`.
+    `simgrid_s` is the time by SimGrid, if it was asked.
+    """
 
     fabric: str
     algorithm: str
@@ -28,6 +30,7 @@ class PlannedCell:
     iteration_s: float | None = None
     exposed_s: float | None = None
     figures: PlanFigures | None = None
+    simgrid_s: float | None = None
     refused: str | None = None
 
     @property
@@ -49,8 +52,8 @@ def carried_by(plan: Plan, load: PlanLoad) -> Carried:
     return Carried(links, tuple(planned_flows(plan)))
 
 
-def planned_cell(plan: Plan, figures: PlanFigures) -> PlannedCell:
-    """The cell of one plan."""
+def planned_cell(plan: Plan, figures: PlanFigures, simgrid_s: float | None = None) -> PlannedCell:
+    """The cell of one plan, with its time by SimGrid if that was asked."""
     made = plan.prediction
     return PlannedCell(
         fabric=plan.fabric.spec,
@@ -65,6 +68,7 @@ def planned_cell(plan: Plan, figures: PlanFigures) -> PlannedCell:
         iteration_s=made.iteration_s,
         exposed_s=made.exposed_s,
         figures=figures,
+        simgrid_s=simgrid_s,
     )
 
 

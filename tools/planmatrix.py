@@ -1,6 +1,6 @@
 """Several plans side by side: a table for each fabric, JSON, a page, and the answer in one sentence."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -25,6 +25,8 @@ from gradwire.tools.table import Cell as TableCell
 from gradwire.traces.files import write_whole
 from gradwire.traces.units import show_first, show_nbytes, show_s
 
+Engine = Callable[[Plan], float]
+"""The time of a plan in seconds; raises Refused."""
 REFUSED_SHOWN = 2  # cells of each reason; the table names them all
 PATIENCE_S = 2.0  # what is over sooner has no progress bar
 
@@ -39,10 +41,15 @@ class Planned:
 
 
 def planned(
-    work: Sequence[tuple[Cell, Experiment]], *, in_full: bool, quiet: bool, carried: bool = False
+    work: Sequence[tuple[Cell, Experiment]],
+    *,
+    in_full: bool,
+    quiet: bool,
+    carried: bool = False,
+    engine: Engine | None = None,
 ) -> list[Planned]:
     """Plan one cell after the other; of each only its figures are kept, and with `carried` those of its links
-    and flows.
+    and flows.  A cell that the `engine` is not for is refused.
     """
     made = []
     with progress_bar(quiet=quiet, after_s=PATIENCE_S) as progress:
@@ -52,21 +59,24 @@ def planned(
             progress.update(task, description=what)
             try:
                 plan = plan_of(cell, experiment)
+                simgrid_s = engine(plan) if engine else None
             except Refused as error:
                 made.append(Planned(refused_cell(cell, experiment, str(error))))
             else:
-                made.append(planned_alone(plan, in_full=in_full, carried=carried))
+                made.append(planned_alone(plan, in_full=in_full, carried=carried, simgrid_s=simgrid_s))
             progress.advance(task)
     return made
 
 
-def planned_alone(plan: Plan, *, in_full: bool, carried: bool = False) -> Planned:
+def planned_alone(
+    plan: Plan, *, in_full: bool, carried: bool = False, simgrid_s: float | None = None
+) -> Planned:
     """One plan with its figures."""
     load = plan_load(plan)
     figures = nominal_figures(plan, load)
     return Planned(
-        planned_cell(plan, figures),
-        summary(plan, load, figures) if in_full else None,
+        planned_cell(plan, figures, simgrid_s),
+        summary(plan, load, figures, simgrid_s) if in_full else None,
         carried_by(plan, load) if carried else None,
     )
 
@@ -114,13 +124,20 @@ def tables(cells: Sequence[PlannedCell]) -> Iterator[Table]:
         heads = (
             *columns("algorithm", "placement,\nroutes", wrap="never"),
             *columns(*(["#size"] if len(sizes) > 1 else []), wrap="never"),
-            *columns("#predicted", "#× bound", "#× closed\nform", "worst link\n× flows"),
+            *columns("#predicted"),
+            *columns(*(["#SimGrid"] if any(cell.simgrid_s is not None for cell in same) else [])),
+            *columns("#× bound", "#× closed\nform", "worst link\n× flows"),
         )
-        yield table_of(heads, same, partial(_row, sized=len(sizes) > 1), title=title)
+        yield table_of(
+            heads,
+            same,
+            partial(_row, sized=len(sizes) > 1, engine=any(cell.simgrid_s is not None for cell in same)),
+            title=title,
+        )
 
 
-def _row(cell: PlannedCell, *, sized: bool) -> Iterator[TableCell | str]:
-    """`sized`: with the size, as cells of a fabric have several."""
+def _row(cell: PlannedCell, *, sized: bool, engine: bool) -> Iterator[TableCell | str]:
+    """`sized`: with the size, as cells of a fabric have several; `engine`: with SimGrid's time."""
     yield cell.algorithm
     yield (
         f"{cell.placement},\n{cell.routes}"
@@ -131,9 +148,12 @@ def _row(cell: PlannedCell, *, sized: bool) -> Iterator[TableCell | str]:
         yield show_nbytes(cell.bytes) if cell.bytes else NOTHING
     if cell.figures is None:
         yield TableCell("refused", "", cell.refused or "", style="dim")
-        yield from (TableCell(NOTHING, ""), TableCell(NOTHING, ""), NOTHING)
+        yield from (TableCell(NOTHING, ""),) * (3 if engine else 2)
+        yield NOTHING
         return
     yield TableCell(or_nothing(cell.fluid_s, show_s), _key(cell.fluid_s))
+    if engine:
+        yield TableCell(or_nothing(cell.simgrid_s, show_s), _key(cell.simgrid_s))
     for ratio in (cell.ratio, cell.figures["ratio_closed"]):
         yield TableCell(or_nothing(ratio, "{:.3f}".format), _key(ratio))
     yield f"{cell.figures['worst_link']} ×{cell.figures['worst_link_flows']}"

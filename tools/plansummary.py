@@ -27,7 +27,9 @@ from gradwire.traces.units import show_bps, show_count, show_nbytes, show_s
 LINKS_SHOWN = 5
 
 
-def summary(plan: Plan, found: PlanLoad, figures: PlanFigures) -> dict[str, Any]:
+def summary(
+    plan: Plan, found: PlanLoad, figures: PlanFigures, simgrid_s: float | None = None
+) -> dict[str, Any]:
     """As docs/schemas.md, "plan --json", says; `found` is the plan's load."""
     least_s, fluid_s = plan.prediction.bound_s, plan.prediction.fluid_s
     return {
@@ -58,6 +60,7 @@ def summary(plan: Plan, found: PlanLoad, figures: PlanFigures) -> dict[str, Any]
         "jobs": [
             asdict(JobTime(*each)) for each in zip(plan.schedule.jobs, plan.prediction.jobs_s, strict=False)
         ],
+        "simgrid_s": simgrid_s,
         "busiest_s": found.bounded_s,
         "barrier_s": found.barrier_s,
         "phases": len(found.phases),
@@ -92,10 +95,12 @@ def _link(plan: Plan, load: LinkLoad) -> dict[str, Any]:
     }
 
 
-def print_summary(console: Console, plan: Plan, found: PlanLoad, figures: PlanFigures) -> None:
+def print_summary(
+    console: Console, plan: Plan, found: PlanLoad, figures: PlanFigures, simgrid_s: float | None = None
+) -> None:
     """For a person, at most 100 columns."""
     print_heading(console, plan)
-    console.print(rich_table(_figures(plan, found, figures)))
+    console.print(rich_table(_figures(plan, found, figures, simgrid_s)))
     if warning := guarded_rules(plan).guard.warning:
         console.print(warning, style="yellow")
     console.print(_assumed(), style="dim")
@@ -117,7 +122,7 @@ def print_heading(console: Console, plan: Plan) -> None:
     console.print(", ".join([choices, *show_choices(planned_choices(plan))]), style="bold")
 
 
-def _figures(plan: Plan, found: PlanLoad, figures: PlanFigures) -> Table:
+def _figures(plan: Plan, found: PlanLoad, figures: PlanFigures, simgrid_s: float | None) -> Table:
     prediction = plan.prediction
     ratio = f"{prediction.fluid_s / prediction.bound_s:.3f} × the bound" if prediction.bound_s else ""
     worst = found.worst
@@ -126,6 +131,7 @@ def _figures(plan: Plan, found: PlanLoad, figures: PlanFigures) -> Table:
         *_sums(plan),
         ("bound", show_s(prediction.bound_s), _bounding(plan)),
         ("predicted", show_s(prediction.fluid_s), f"{ratio}, sharing links fairly"),
+        *_by_simgrid(plan, simgrid_s),
         _closed(figures),
         *_iterations(plan),
         *_foreseen(plan),
@@ -137,6 +143,14 @@ def _figures(plan: Plan, found: PlanLoad, figures: PlanFigures) -> Table:
         ("worst link", figures["worst_link"], _worst_words(worst)),
     )
     return table_of(columns("", "#", ""), rows, lambda row: (Cell(row[0], style="dim"), *row[1:]))
+
+
+def _by_simgrid(plan: Plan, simgrid_s: float | None) -> Iterator[tuple[str, str, str]]:
+    """The time by the other engine, and how far that is from ours."""
+    if simgrid_s is not None:
+        fluid_s = plan.prediction.fluid_s
+        apart = f"{100 * (simgrid_s / fluid_s - 1):+.2f} % from that" if fluid_s else ""
+        yield "SimGrid", show_s(simgrid_s), f"{apart}, links shared by another engine"
 
 
 def _closed(figures: PlanFigures) -> tuple[str, str, str]:

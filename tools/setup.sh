@@ -4,6 +4,7 @@
 #   setup.sh --live        also PyTorch, for runs with a live training job (requirements-live.lock)
 #   setup.sh --docs        also MkDocs, for ./gradwire docs (requirements-docs.lock)
 #   setup.sh --ryu         also .venv-ryu, for --controller ryu (requirements-ryu.lock)
+#   setup.sh --simgrid     also SimGrid, for plan --engine simgrid (Debian's, and a driver that is compiled)
 #   setup.sh --is-current  exit 0 if nothing has changed since the last complete set-up
 set -euo pipefail
 
@@ -12,6 +13,7 @@ cd "$home"
 python=/usr/bin/python3
 sample=traces/samples/ps_1srv_4wk
 rings=traces/samples/ddp_gloo_8
+simgrid_packages=(g++ libboost-dev libsimgrid-dev)
 stamp=.venv/set-up # written last: a set-up that was interrupted has none
 
 # What the set-up was made from, as one line. Compared by content: a checkout changes every file's time.
@@ -122,6 +124,13 @@ add_ryu() {
     cp requirements-ryu.lock .venv-ryu/made-from
 }
 
+add_simgrid() {
+    say "SimGrid: installing it, and compiling its driver"
+    [ "$EUID" -eq 0 ] || dpkg-query -W "${simgrid_packages[@]}" >/dev/null 2>&1 || fail "installing SimGrid needs root: run: sudo ./gradwire setup --simgrid"
+    [ "$EUID" -ne 0 ] || quietly "apt-get install" apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends "${simgrid_packages[@]}"
+    quietly "compiling SimGrid's driver" emu/simgrid/compile.sh
+}
+
 # numba compiles the capture reader, the checker of schedules and the fluid model at their first use and keeps the
 # result; that use is now.
 warm_reader() {
@@ -156,6 +165,7 @@ main() {
     quietly "compiling the switch" emu/switch/compile.sh
     say "aggregation: compiling the hosts' side"
     quietly "compiling the hosts' side of aggregation" emu/aggregation/compile.sh
+    [ -z "$simgrid" ] || add_simgrid
     say "ranks: compiling"
     quietly "compiling the ranks" emu/replay/compile.sh
     if [ -e gradwire.py ]; then
@@ -167,19 +177,20 @@ main() {
     say "done"
 }
 
-live='' ryu='' docs=''
+live='' ryu='' docs='' simgrid=''
 for option; do
     case $option in
     --is-current) is_current && exit 0 || exit 1 ;;
     --live) live=1 ;;
     --ryu) ryu=1 ;;
     --docs) docs=1 ;;
+    --simgrid) simgrid=1 ;;
     -h | --help)
-        sed -n '2,7s/^# \{0,1\}//p' tools/setup.sh
+        sed -n '2,8s/^# \{0,1\}//p' tools/setup.sh
         exit 0
         ;;
     *)
-        sed -n '2,7s/^# \{0,1\}//p' tools/setup.sh >&2
+        sed -n '2,8s/^# \{0,1\}//p' tools/setup.sh >&2
         exit 2
         ;;
     esac

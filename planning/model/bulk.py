@@ -26,7 +26,7 @@ def run(
     latency_s: float,
 ) -> Times:
     """When sends became ready and ended, and gates opened."""
-    sending, gates = _columns(schedule, flows)
+    sending, gates = columns(schedule, flows)
     n_sends, n_gates, n_flows = len(sending.flow), len(gates.part), len(flows)
     shares = FairShares(paths, capacity, is_large=True)
     times = Times(*(np.full(n, float(NONE)) for n in (n_sends, n_sends, n_gates)))
@@ -41,7 +41,8 @@ def run(
     return times
 
 
-def _columns(schedule: Schedule, flows: Sequence[Flow]) -> tuple[Sending, Gates]:
+def columns(schedule: Schedule, flows: Sequence[Flow]) -> tuple[Sending, Gates]:
+    """What each send and gate waits for, and what waits for it."""
     sends, n_ranks = schedule.sends, schedule.n_ranks
     number_of = np.full(n_ranks * n_ranks, NONE)
     for number, flow in enumerate(flows):

@@ -114,12 +114,12 @@ def _in_columns(
     """The same by compiled loops, for which much has to be loaded."""
     from gradwire.planning.model.bulk import run
 
-    paths, capacity = _links(fabric, [flow.path for flow in flows], eta)
+    paths, capacity = links_of(fabric, [flow.path for flow in flows], eta)
     times = run(schedule, flows, paths, capacity, schedule.send_delay_ns / 1e9 + alpha_s)
     return tuple(times.ready_s.tolist()), tuple(times.ends_s.tolist()), tuple(times.opened_s.tolist())
 
 
-def _links(
+def links_of(
     fabric: Fabric, paths: Sequence[Sequence[Egress]], eta: float
 ) -> tuple[list[list[int]], list[float]]:
     """The paths with numbers for links, and what each of these carries in bytes of payload a second."""
@@ -141,7 +141,7 @@ def _network(
     """A network of segments if `hosts` name one and `sends` take at most MOST_STEPS of them, else a fluid,
     with sockets' buffers if there are locks, which are free again when TCP has taken an answer.
     """
-    numbered, capacity = _links(fabric, paths, eta)
+    numbered, capacity = links_of(fabric, paths, eta)
     sizes = [(send.nbytes, len(paths[send.flow])) for send in sends]
     packet_nbytes = tcp_payload_nbytes(fabric.mtu_nbytes)
     if not hosts or not hosts.segment_nbytes or n_steps(hosts.segment_nbytes, sizes) > MOST_STEPS:

@@ -20,10 +20,13 @@ from gradwire.tools.choices import MatrixChoices, NetworkChoices, TrafficChoices
 from gradwire.tools.console import console
 from gradwire.tools.options import HtmlOption, JobArgument, JsonOption, ParquetOption
 from gradwire.tools.outputs import check_file, check_page, check_tables, print_outputs
-from gradwire.tools.planmatrix import PATIENCE_S, planned, print_cells, to_json, write_page
+from gradwire.tools.planmatrix import PATIENCE_S, Engine, planned, print_cells, to_json, write_page
 from gradwire.tools.plansummary import print_summary, summary
 from gradwire.tools.progressbar import progress_bar
 from gradwire.tools.stdin import with_stdin
+from gradwire.traces.units import one_of
+
+MODEL, SIMGRID = "model", "simgrid"
 
 
 @takes_choices
@@ -39,6 +42,14 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
             "--out", "-o", metavar="PATH", help="Write the plan to this file, for `replay` and `audit`."
         ),
     ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Whose time is shown beside gradwire's: nobody's (`model`), or, as a second opinion, "
+            "SimGrid's (`simgrid`, after `setup --simgrid`).",
+        ),
+    ] = MODEL,
     html: HtmlOption = None,
     parquet: ParquetOption = None,
     as_json: JsonOption = False,
@@ -55,11 +66,12 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
     check_file("--out", out)
     check_page(html)
     check_tables(parquet)
+    other = _engine(engine)
     given = read_job(job, traffic.rank_map)
     title = f"Plan of {source_of(job)}"
     if isinstance(given, Plan):
         refuse_planned(context, job[0])
-        _show_one(given, out, html, parquet, title, as_json=as_json)
+        _show_one(given, other, out, html, parquet, title, as_json=as_json)
         return
     cells = matrix.cells()
     experiment = traffic.job(given, job, network)
@@ -67,14 +79,14 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
         with progress_bar(quiet=as_json, after_s=PATIENCE_S) as progress:
             progress.add_task("planning", total=1)
             made = plan_of(cells[0], experiment)
-        _show_one(made, out, html, parquet, title, as_json=as_json)
+        _show_one(made, other, out, html, parquet, title, as_json=as_json)
         return
     if out is not None:
         raise ValueError(
             f"--out takes one plan, and these options make {len(cells)}: choose one, or leave it out"
         )
     work = [(cell, experiment) for cell in cells]
-    several = planned(work, in_full=as_json, quiet=as_json, carried=parquet is not None)
+    several = planned(work, in_full=as_json, quiet=as_json, carried=parquet is not None, engine=other)
     figures = [each.cell for each in several]
     if html:
         write_page(html, title, figures)
@@ -94,24 +106,42 @@ def _write_tables(parquet: Path, made: Sequence[tuple[PlannedCell, Carried | Non
     write_parquet(plan_tables(made), parquet)
 
 
+def _engine(name: str) -> Engine | None:
+    """None for the model, which has worked out each plan anyway.  Raise ValueError for an unknown name."""
+    if one_of("engine", name, (MODEL, SIMGRID)) == MODEL:
+        return None
+    from gradwire.emu.simgrid.engine import check_set_up, simgrid_s
+
+    check_set_up()
+    return simgrid_s
+
+
 def _show_one(
-    made: Plan, out: Path | None, html: Path | None, parquet: Path | None, title: str, *, as_json: bool
+    made: Plan,
+    engine: Engine | None,
+    out: Path | None,
+    html: Path | None,
+    parquet: Path | None,
+    title: str,
+    *,
+    as_json: bool,
 ) -> None:
     """Print one plan, and write the files that were asked for."""
     if out is not None:
         plans.save(made, out)
     load = plan_load(made)
     figures = nominal_figures(made, load)
-    cell = planned_cell(made, figures)
+    simgrid_s = engine(made) if engine else None
+    cell = planned_cell(made, figures, simgrid_s)
     if html:
         write_page(html, title, [cell])
     if parquet:
         _write_tables(parquet, [(cell, carried_by(made, load))])
     if as_json:
-        print(json.dumps(summary(made, load, figures), indent=1))
+        print(json.dumps(summary(made, load, figures, simgrid_s), indent=1))
         return
     to = console()
-    print_summary(to, made, load, figures)
+    print_summary(to, made, load, figures, simgrid_s)
     to.print(f"\n{answer_of_plans([cell])}", soft_wrap=True)
     if out is not None:
         to.print(f"\nplan written to {out}", soft_wrap=True)
