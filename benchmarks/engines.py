@@ -20,6 +20,7 @@ from gradwire.planning.resolve import resolve
 from gradwire.planning.transport import fabric_transport
 from gradwire.traces.making.collectives import made_collective
 from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import PAIRWISE
 
 NBYTES = 8 << 20

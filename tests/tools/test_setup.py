@@ -17,9 +17,10 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
 COMPILE = "#!/bin/sh\nmkdir -p emu/switch/build && cat emu/switch/switch.c > emu/switch/build/switch.o\n"
-COMPILE_WORKER = """#!/bin/sh
-mkdir -p emu/aggregation/build && cat emu/aggregation/worker.c > emu/aggregation/build/libworker.so
+COMPILE_LIBRARY = """#!/bin/sh
+mkdir -p emu/{0}/build && cat emu/{0}/{1}.c > emu/{0}/build/lib{1}.so
 """
+LIBRARIES = {"aggregation": "worker", "replay": "rank"}
 # In place of .venv's Python: it prints what it was called with.
 PYTHON = """#!/bin/sh
 [ "$1" = -c ] && exit 0
@@ -32,7 +33,7 @@ def project() -> Iterator[Path]:
     """A folder with our scripts, nothing to install, and a .venv that is whole."""
     with tempfile.TemporaryDirectory() as made:
         home = Path(made).resolve() / "home"
-        for folder in ("tools", "emu/switch", "emu/aggregation", ".venv/bin"):
+        for folder in ("tools", "emu/switch", "emu/aggregation", "emu/replay", ".venv/bin"):
             (home / folder).mkdir(parents=True)
         shutil.copy2(ROOT / "gradwire", home)
         shutil.copy2(ROOT / "gradwire.py", home)
@@ -43,8 +44,9 @@ def project() -> Iterator[Path]:
         write(home / ".venv/bin/python", PYTHON)
         write(home / "emu/switch/switch.c", "int x;\n")
         write(home / "emu/switch/compile.sh", COMPILE)
-        write(home / "emu/aggregation/worker.c", "int y;\n")
-        write(home / "emu/aggregation/compile.sh", COMPILE_WORKER)
+        for folder, name in LIBRARIES.items():
+            write(home / f"emu/{folder}/{name}.c", "int y;\n")
+            write(home / f"emu/{folder}/compile.sh", COMPILE_LIBRARY.format(folder, name))
         os.chmod(made, 0o755)
         yield home
 
@@ -102,6 +104,7 @@ def test_the_exit_code_is_the_commands(project: Path) -> None:
         "emu/switch/compile.sh",
         "emu/aggregation/worker.c",
         "emu/aggregation/compile.sh",
+        "emu/replay/rank.c",
     ],
 )
 def test_a_change_of_what_it_was_made_from_calls_for_a_new_set_up(project: Path, changed: str) -> None:
@@ -119,6 +122,7 @@ def test_a_change_of_what_it_was_made_from_calls_for_a_new_set_up(project: Path,
         ".venv/bin/python",
         "emu/switch/build/switch.o",
         "emu/aggregation/build/libworker.so",
+        "emu/replay/build/librank.so",
         ".venv/set-up",
     ],
 )
