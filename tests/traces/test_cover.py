@@ -1,5 +1,7 @@
 """Which bytes were seen, when, and where to read them, against a byte-by-byte account."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -68,3 +70,21 @@ def test_values_are_among_others_as_numpy_finds(seed: int) -> None:
     draw = np.random.default_rng(seed)
     values, ordered = draw.integers(0, 50, seed), np.sort(draw.integers(0, 50, 2 * seed % 23))
     assert are_among(values, ordered).tolist() == np.isin(values, ordered).tolist()
+
+
+@given(RANGES, st.data())
+def test_what_a_second_point_saw_again_changes_no_piece(
+    ranges: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    """Repeats of ranges, alone or joined, beside all that was seen, against the account byte by byte."""
+    once = cover(*arrays(ranges))
+    pieces = list(zip(once.start.tolist(), once.end.tolist(), strict=True))
+    numbers = st.lists(st.integers(0, max(0, len(pieces) - 1)), max_size=8)
+    again = [pieces[number] for number in data.draw(numbers) if pieces]
+    joined = [(a, d) for (a, b), (c, d) in pairwise(pieces) if data.draw(st.booleans())]
+    seen = [(a, b - a) for a, b in [*pieces, *again, *joined]]
+    found = cover(*arrays(seen))
+    cuts = sorted({cut for a, n in seen for cut in (a, a + n)})
+    owner = owners(seen)
+    expected = [(a, b, owner[a]) for a, b in pairwise(cuts) if a in owner]
+    assert list(zip(found.start.tolist(), found.end.tolist(), found.source.tolist(), strict=True)) == expected

@@ -108,6 +108,8 @@ def cover(start: Ints, end: Ints) -> Cover:
     """What the ranges [start, end) cover together; where several do, the first of them is the source."""
     if (start[1:] >= end[:-1]).all() and (start < end).all():
         return Cover(start, end, np.arange(len(start)))
+    if first := _covering(start, end):
+        return Cover(start[:first], end[:first], np.arange(first))
     cuts = distinct(np.concatenate([start, end]))
     owner = np.full(max(0, len(cuts) - 1), -1, np.int64)
     _paint(np.searchsorted(cuts, start), np.searchsorted(cuts, end), owner)
@@ -130,6 +132,32 @@ def are_among(values: Ints, ordered: Ints) -> npt.NDArray[np.bool_]:
         return np.zeros(len(values), np.bool_)
     found: npt.NDArray[np.bool_] = ordered[np.searchsorted(ordered[:-1], values)] == values
     return found
+
+
+@compiled
+def _covering(start: Ints, end: Ints) -> int:
+    """How many ranges at the beginning ascend and are disjoint, if each of the rest is one of them or several
+    without a gap between, as where a second point saw the same packets; 0 if that is not so.
+    """
+    first = 0
+    while first < len(start) and start[first] < end[first] and (not first or start[first] >= end[first - 1]):
+        first += 1
+    gaps = np.zeros(first, np.int64)  # before each
+    for row in range(1, first):
+        gaps[row] = gaps[row - 1] + (start[row] != end[row - 1])
+    place = -1
+    for row in range(first, len(start)):
+        place += 1  # mostly the next one
+        if place >= first or start[place] != start[row]:
+            place = np.searchsorted(start[:first], start[row])
+            if place == first or start[place] != start[row]:
+                return 0
+        last = place
+        if end[last] != end[row]:
+            last = np.searchsorted(end[:first], end[row])
+            if last < place or last >= first or end[last] != end[row] or gaps[last] != gaps[place]:
+                return 0
+    return first
 
 
 @compiled
