@@ -13,9 +13,9 @@ from gradwire.traces.packets.packets import PSH, Packets
 class Carried(NamedTuple):
     """A file's TCP packets with payload, one direction after the other, each in the order of time.
 
-    `parts` says which are a direction's, `syn` is the row of its first SYN in the file.  `distance` are the
-    distances of `seq` from its first, across the wrap at 4 GiB: each number is taken as the nearest to the
-    one before.
+    `parts` says which are a direction's, `syn` is the row of its first SYN in the file.  `first_seq` is
+    the sequence number of each part's first, `steps` are from each packet's number to the next one's, across
+    the wrap at 4 GiB: each number is taken as the nearest to the one before.
     """
 
     parts: dict[Direction, slice]
@@ -25,8 +25,8 @@ class Carried(NamedTuple):
     visible: npt.NDArray[np.int32]
     pushed: npt.NDArray[np.uint8]
     at: Ints
-    seq: npt.NDArray[np.uint32]
-    distance: Ints
+    first_seq: dict[Direction, int]
+    steps: npt.NDArray[np.int32]
 
     def has(self, direction: Direction) -> bool:
         part = self.parts[direction]
@@ -35,9 +35,9 @@ class Carried(NamedTuple):
     def offsets(self, direction: Direction, base: int) -> Ints:
         """Distances of a direction's packets from sequence number `base`, of the first the nearer way."""
         part = self.parts[direction]
-        first = (int(self.seq[part.start]) - base + (1 << 31)) % (1 << 32) - (1 << 31)
-        offsets: Ints = self.distance[part] + (first - int(self.distance[part.start]))
-        return offsets
+        steps = self.steps[part].astype(np.int64)
+        steps[0] = (self.first_seq[direction] - base + (1 << 31)) % (1 << 32) - (1 << 31)
+        return np.cumsum(steps, out=steps)
 
 
 def carried(packets: Packets, rows_of: Rows) -> Carried:
@@ -48,7 +48,6 @@ def carried(packets: Packets, rows_of: Rows) -> Carried:
     cuts = np.concatenate([[0], np.cumsum(carries)])[ends].tolist()
     rows = rows[carries]
     seq = packets.seq[rows]
-    steps = np.diff(seq, prepend=seq[:1]).view(np.int32)
     return Carried(
         parts=dict(zip(rows_of, map(slice, cuts, cuts[1:]), strict=True)),
         syn=first_syns(packets, rows_of),
@@ -57,6 +56,10 @@ def carried(packets: Packets, rows_of: Rows) -> Carried:
         visible=packets.visible_nbytes[rows],
         pushed=packets.flags[rows] & PSH,
         at=packets.payload_at[rows],
-        seq=seq,
-        distance=np.cumsum(steps, dtype=np.int64),
+        first_seq={
+            direction: int(seq[at])
+            for direction, at, end in zip(rows_of, cuts, cuts[1:], strict=False)
+            if at < end
+        },
+        steps=np.diff(seq, prepend=seq[:1]).view(np.int32),
     )

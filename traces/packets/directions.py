@@ -47,7 +47,6 @@ def by_direction(captures: Sequence[Packets]) -> list[Rows]:
     return rows_of
 
 
-@once
 def _by_four_tuple(packets: Packets) -> Rows:
     rows = np.flatnonzero(packets.protocol == TCP)
     if not len(rows):

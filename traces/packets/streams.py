@@ -181,7 +181,7 @@ def _beginning(
             packets = captures[number]
             return (int(packets.seq[row]) + 1) % (1 << 32), not packets.flags[row] & ACK
     carrying = [file for file in files.values() if file.has(direction)]
-    base = int(carrying[0].seq[carrying[0].parts[direction].start])
+    base = carrying[0].first_seq[direction]
     lowest = min(int(file.offsets(direction, base).min()) for file in carrying)
     return (base + lowest) % (1 << 32), None
 
