@@ -107,6 +107,7 @@ DOORS: dict[str, set[str]] = {
     "planning/jobs.py": {"is_dir", "is_file", "open"},
     "planning/plan.py": {"read_at_most", "write_whole"},
     "planning/routing/policies.py": {"importlib"},  # policies of installed packages
+    "planning/machines/machinesfile.py": {"read_at_most"},
     "planning/placement.py": {"importlib"},  # placements of installed packages
     "planning/runfiles.py": {"exists", "is_dir", "open", "read_bytes"},
     "results/audit/runaudit.py": {"exists", "read_table"},

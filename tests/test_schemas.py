@@ -36,6 +36,7 @@ from gradwire.results.runview import LinkUse
 from gradwire.results.trustresult import Live, Summary, TrustMatrix, TrustRow
 from gradwire.results.verdict import Verdict
 from gradwire.tools.labrun import Checked
+from gradwire.tools.partingtable import MachinePart
 from gradwire.traces.analysis.aggregations import AggregationHost, AggregationJob, AggregationKind
 from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.bottleneck import HostBound, JobBound
@@ -130,6 +131,7 @@ ROWS = "replay --json, bench --json, demo --json"
         ("runs --json", ListedRun),
         ("Tables of runs: ranks", RankRepeat),
         ("plan --json: flows", PlannedFlow),
+        ("plan --json: machines", MachinePart),
         ("compare --json: cells", ComparedCell),
         ("inject --json: flows", inject_result.InjectedFlow),
     ],

@@ -10,6 +10,7 @@ import typer
 from gradwire.planning import plan as plans
 from gradwire.planning.experiment import plan_of
 from gradwire.planning.jobs import read_job, source_of
+from gradwire.planning.machines.machinesfile import Machines, read_machines
 from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.results.answer import answer_of_plans
@@ -20,6 +21,7 @@ from gradwire.tools.choices import MatrixChoices, NetworkChoices, TrafficChoices
 from gradwire.tools.console import console
 from gradwire.tools.options import HtmlOption, JobArgument, JsonOption, ParquetOption
 from gradwire.tools.outputs import check_file, check_page, check_tables, print_outputs
+from gradwire.tools.partingtable import machine_parts, parts_json, print_parts
 from gradwire.tools.planmatrix import PATIENCE_S, Engine, planned, print_cells, to_json, write_page
 from gradwire.tools.plansummary import print_summary, summary
 from gradwire.tools.progressbar import progress_bar
@@ -50,6 +52,15 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
             "SimGrid's (`simgrid`, after `setup --simgrid`).",
         ),
     ] = MODEL,
+    machines: Annotated[
+        Path | None,
+        typer.Option(
+            "--machines",
+            metavar="FILE",
+            help="Show how the fabric would be parted over the machines in this YAML file; takes one plan "
+            "(docs/machines.md).",
+        ),
+    ] = None,
     html: HtmlOption = None,
     parquet: ParquetOption = None,
     as_json: JsonOption = False,
@@ -67,11 +78,12 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
     check_page(html)
     check_tables(parquet)
     other = _engine(engine)
+    parted = None if machines is None else read_machines(machines)
     given = read_job(job, traffic.rank_map)
     title = f"Plan of {source_of(job)}"
     if isinstance(given, Plan):
         refuse_planned(context, job[0])
-        _show_one(given, other, out, html, parquet, title, as_json=as_json)
+        _show_one(given, other, out, html, parquet, title, parted, as_json=as_json)
         return
     cells = matrix.cells()
     experiment = traffic.job(given, job, network)
@@ -79,12 +91,13 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
         with progress_bar(quiet=as_json, after_s=PATIENCE_S) as progress:
             progress.add_task("planning", total=1)
             made = plan_of(cells[0], experiment)
-        _show_one(made, other, out, html, parquet, title, as_json=as_json)
+        _show_one(made, other, out, html, parquet, title, parted, as_json=as_json)
         return
-    if out is not None:
-        raise ValueError(
-            f"--out takes one plan, and these options make {len(cells)}: choose one, or leave it out"
-        )
+    for option, value in (("--out", out), ("--machines", machines)):
+        if value is not None:
+            raise ValueError(
+                f"{option} takes one plan, and these options make {len(cells)}: choose one, or leave it out"
+            )
     work = [(cell, experiment) for cell in cells]
     several = planned(work, in_full=as_json, quiet=as_json, carried=parquet is not None, engine=other)
     figures = [each.cell for each in several]
@@ -123,13 +136,15 @@ def _show_one(
     html: Path | None,
     parquet: Path | None,
     title: str,
+    machines: Machines | None,
     *,
     as_json: bool,
 ) -> None:
     """Print one plan, and write the files that were asked for."""
+    load = plan_load(made)
+    parts = machine_parts(made, load, machines) if machines else []
     if out is not None:
         plans.save(made, out)
-    load = plan_load(made)
     figures = nominal_figures(made, load)
     simgrid_s = engine(made) if engine else None
     cell = planned_cell(made, figures, simgrid_s)
@@ -138,10 +153,13 @@ def _show_one(
     if parquet:
         _write_tables(parquet, [(cell, carried_by(made, load))])
     if as_json:
-        print(json.dumps(summary(made, load, figures, simgrid_s), indent=1))
+        print(json.dumps(summary(made, load, figures, simgrid_s) | {"machines": parts_json(parts)}, indent=1))
         return
     to = console()
     print_summary(to, made, load, figures, simgrid_s)
+    if parts:
+        to.print()
+        print_parts(to, parts)
     to.print(f"\n{answer_of_plans([cell])}", soft_wrap=True)
     if out is not None:
         to.print(f"\nplan written to {out}", soft_wrap=True)
