@@ -1,6 +1,6 @@
 """The figures of a plan that rows, cells of a matrix and `plan --json` have alike, worked out once."""
 
-from typing import TypedDict
+from typing_extensions import TypedDict  # pydantic, which brings it, reads no other before Python 3.12
 
 from gradwire.planning.fabrics.fabric import link_name
 from gradwire.planning.model.closedform import Costs, closed_time, nominal_costs

@@ -59,6 +59,9 @@ TABLE = (
     Command("make", PLANS, "Write the workload of a made-up job: easgd, gossip, dlrm or ps."),
     Command("fabric", PLANS, "Compare fabrics: hosts, switches, cables, bisection, oversubscription."),
     Command("plan", PLANS, "Decide every send, port and path of a run in advance, and predict its time."),
+    Command(
+        "sweep", PLANS, "Plan all cells of a study with every seed, keep them, and go on where it stopped."
+    ),
     Command("audit", PLANS, "Show every link's load in a plan, and check a run's counters against its plan."),
     Command("runs", PLANS, "List the results in a folder: what was run, when, and what came out."),
     Command("report", PLANS, "Show results again, and make their page, from the folders that runs left."),

@@ -46,7 +46,7 @@ class Lab:
     """A lab file as it was read.
 
     `job` is what is sent: paths, or a part of tools.labkeys.  `fabrics` are those that the file names, each
-    after its text there, `given` the choices that it makes, by their names.
+    after its text there, `given` the choices that it makes, by their names.  A study has `seeds`, as texts.
     """
 
     path: Path
@@ -58,6 +58,7 @@ class Lab:
     given: Mapping[str, Any]
     expect: tuple[Expectation, ...]
     draw: tuple[str, ...]
+    seeds: tuple[str, ...] = ()
 
     def choices(self, defaults: Choices) -> Choices:
         """`defaults`, a dataclass of choices, with what the file says of its fields."""
@@ -155,6 +156,7 @@ def _lab(path: Path, node: Node, keys: Part) -> Lab:
         fabrics=tuple(_fabrics(path, node, given.pop("fabric", []))),
         expect=tuple(_expectations(path, node, expect)),
         draw=tuple(given.pop("draw", ())),
+        seeds=tuple(given.pop("seeds", ())),
         given=given,
     )
 

@@ -187,6 +187,11 @@ LabFile = _part(
             "collective. Unless given, bench or replay, whichever the job is for.",
         ),
         **_keys(MatrixChoices, NetworkChoices, TrafficChoices, RunChoices),
+        "seeds": _said(
+            Texts,
+            "Of a study, which `sweep` works out: every cell is planned with each of these seeds. Numbers, "
+            "and ranges such as 0..9.",
+        ),
         "fabric": _said(
             _several(_Fabric),
             "Fabrics: specs, names of YAML files, or what such a file holds (docs/schemas.md).",

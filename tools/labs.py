@@ -9,7 +9,7 @@ from rich.text import Text
 from gradwire.tools.console import console
 from gradwire.tools.dygraphs import need_library
 from gradwire.tools.labdraw import draw
-from gradwire.tools.labfile import read_lab
+from gradwire.tools.labfile import Lab, read_lab
 from gradwire.tools.labkeys import json_schema
 from gradwire.tools.labrun import LabResult, carried_out, checked, print_outcomes
 from gradwire.tools.labwork import LabWork, lab_work
@@ -35,7 +35,7 @@ def run_labs(
     verbose: bool,
 ) -> int:
     """The exit code, also of a `check`, which sends nothing.  Raise BadLab before anything is sent."""
-    works = [lab_work(read_lab(path)) for path in with_stdin(labs)]
+    works = [lab_work(_without_seeds(read_lab(path))) for path in with_stdin(labs)]
     if not check:
         for work in works:
             _check_machine(work)
@@ -57,6 +57,14 @@ def run_labs(
     if as_json:
         print(json.dumps([result.to_json() for result in results], indent=1))
     return max(result.exit_code for result in results)
+
+
+def _without_seeds(lab: Lab) -> Lab:
+    """Raise BadLab for a study."""
+    if lab.seeds:
+        with lab.blamed("seeds"):
+            raise ValueError("seeds makes this a study: run it with gradwire sweep, or write one seed")
+    return lab
 
 
 def _check_machine(work: LabWork) -> None:

@@ -1,0 +1,198 @@
+"""`gradwire sweep`: a study's cells are planned once, kept, and compared."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from gradwire.tools import cli, study, sweep
+from gradwire.tools.labfile import read_lab
+from gradwire.tools.planmatrix import planned
+from gradwire.tools.study import parse_seeds, study_of
+from gradwire.tools.sweep import load_cell, run_study, work_out
+
+STUDY = """
+name: two
+mode: plan
+job: {bench: allreduce, begin: 1MiB, ranks: 4}
+fabric: star:hosts=4,rate=50M
+algorithm: [ring, all-pairs]
+placement: random
+seeds: [5, 7..8]
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "two.yaml").write_text(STUDY)
+    return tmp_path / "two.yaml"
+
+
+def swept(path: Path, out: Path, capsys: pytest.CaptureFixture[str], processes: int = 1) -> dict[str, Any]:
+    run_study(path, out, processes, as_json=True)
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def refuse_to_plan(*_: Any, **__: Any) -> Any:
+    raise AssertionError("planned again")
+
+
+def test_seeds_are_numbers_and_ranges_each_once() -> None:
+    assert parse_seeds(["3", "0..2", "2..4"]) == (3, 0, 1, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("x", "is not a seed"),
+        ("-1", "is not a seed"),
+        ("4..2", "lower number first"),
+        ("0..999999999", "at most 1,000 seeds"),
+        ("9" * 4000, "is not a seed"),
+    ],
+)
+def test_what_is_not_a_seed_is_refused(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        parse_seeds([text])
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_every_cell_is_planned_with_every_seed(
+    processes: int, path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a star both algorithms take the bound: 2 · 3/4 · 1 MiB over a link's payload rate."""
+    found = swept(path, tmp_path / "out", capsys, processes)
+    names = [(cell["seed"], cell["algorithm"]) for cell in found["cells"]]
+    assert names == [(seed, algorithm) for seed in (5, 7, 8) for algorithm in ("ring", "all-pairs")]
+    for cell in found["cells"]:
+        assert cell["fluid_s"] == pytest.approx(1.5 * (1 << 20) * 8 / (50e6 * 1448 / 1514), rel=1e-6)
+    rows = pd.read_parquet(tmp_path / "out" / "rows.parquet")
+    assert list(rows["seed"]) == [5, 5, 7, 7, 8, 8]
+    assert "ring" in (tmp_path / "out" / "study.html").read_text()
+
+
+def test_cells_that_are_kept_are_not_planned_again_and_come_to_the_same(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = swept(path, tmp_path / "out", capsys)
+    monkeypatch.setattr(sweep, "planned", refuse_to_plan)
+    assert swept(path, tmp_path / "out", capsys) == first
+
+
+@pytest.mark.parametrize("left", ["", '{"schema": "gradwire.cell/1"', "[1]"])
+def test_only_what_is_missing_or_cut_short_is_planned_again(
+    left: str, path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = swept(path, tmp_path / "out", capsys)
+    one = min((tmp_path / "out" / "cells").iterdir())
+    one.write_text(left)
+    real, calls = planned, []
+
+    def counted(work: Any, **options: Any) -> Any:
+        calls.append(work)
+        return real(work, **options)
+
+    monkeypatch.setattr(sweep, "planned", counted)
+    assert swept(path, tmp_path / "out", capsys) == first
+    assert len(calls) == 1
+
+
+def test_cells_of_other_code_are_not_used(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {each.key for each in study_of(read_lab(path)).cells}
+    monkeypatch.setattr(study, "code_digest", lambda: b"other")
+    assert len(before) == 6
+    assert not before & {each.key for each in study_of(read_lab(path)).cells}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("begin: 1MiB", "begin: 2MiB"),
+        ("rate=50M", "rate=51M"),
+        ("placement: random", "placement: linear"),
+        ("seeds:", "wire: float16\nseeds:"),
+    ],
+)
+def test_whatever_changes_a_cell_changes_its_key(change: tuple[str, str], path: Path) -> None:
+    before = {each.key for each in study_of(read_lab(path)).cells}
+    path.write_text(STUDY.replace(*change))
+    assert not before & {each.key for each in study_of(read_lab(path)).cells}
+
+
+def test_a_cell_that_cannot_be_planned_is_listed_and_the_others_go_on(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path.write_text(STUDY + "routes: [ecmp, direct]\n")
+    found = swept(path, tmp_path / "out", capsys)
+    by_routes = {(cell["routes"], cell["refused"] is not None) for cell in found["cells"]}
+    assert by_routes == {("ecmp", False), ("direct", True)}
+    assert found["exit_code"] == 0
+    assert "direct" in (tmp_path / "out" / "study.html").read_text().split("Refused")[1]
+
+
+def test_an_expectation_is_checked_with_each_seed(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path.write_text(STUDY + "expect: ratio >= 2\n")
+    found = swept(path, tmp_path / "out", capsys)
+    assert [each["verdict"] for each in found["expectations"]] == ["fails"] * 3
+    assert found["exit_code"] == 4
+
+
+def _die(_: Any) -> Any:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_is_killed_is_named_and_what_was_kept_stays(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = study_of(read_lab(path)).cells
+    work_out(cells[:2], tmp_path, 1, quiet=True)
+    monkeypatch.setattr(sweep, "_planned", _die)
+    with pytest.raises(OSError, match="a process ended while it planned star:hosts=4"):
+        work_out(cells, tmp_path, 2, quiet=True)
+    assert [load_cell(tmp_path, each.key) is not None for each in cells] == [True] * 2 + [False] * 4
+
+
+def test_an_interruption_says_what_is_kept(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real: Callable[[Any], Any] = sweep._planned
+    cells = study_of(read_lab(path)).cells
+
+    def interrupted(each: Any) -> Any:
+        if each is cells[3]:
+            raise KeyboardInterrupt
+        return real(each)
+
+    monkeypatch.setattr(sweep, "_planned", interrupted)
+    with pytest.raises(KeyboardInterrupt, match=r"3 cells in .*; the same command goes on from there"):
+        work_out(cells, tmp_path, 1, quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (STUDY.replace("mode: plan", "mode: bench"), "line 3: sweep only plans"),
+        (STUDY + "seed: 3\n", "line 9: seed has no effect beside seeds"),
+        (STUDY.replace("[5, 7..8]", "[5, x]"), "line 8: 'x' is not a seed"),
+        (STUDY + "draw: svg\n", "line 9: sweep always writes a page"),
+    ],
+)
+def test_what_is_not_a_study_is_refused_with_its_line(text: str, why: str, path: Path) -> None:
+    path.write_text(text)
+    with pytest.raises(ValueError, match=why):
+        study_of(read_lab(path))
+
+
+def test_run_sends_a_study_to_sweep(path: Path) -> None:
+    done = CliRunner().invoke(cli.application("run"), ["run", "--check", str(path)])
+    assert done.exit_code == 1
+    assert "line 8: seeds makes this a study: run it with gradwire sweep" in done.output

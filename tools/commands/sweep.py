@@ -1,0 +1,48 @@
+"""`gradwire sweep`: plan all cells of a study, with every seed."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradwire.tools.options import JsonOption
+
+
+def sweep(
+    study: Annotated[
+        Path, typer.Argument(metavar="STUDY", help="A study, such as study.yaml.", show_default=False)
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="PATH",
+            help="Folder of the cells and what they come to. Default: sweeps/NAME, by the study's file. "
+            "Given again, only cells that are not there yet are planned.",
+            show_default=False,
+        ),
+    ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=1024, help="Cells planned at a time. Default: one a processor.", show_default=False
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Plan all cells of a study, with every seed, and compare them.
+
+    gradwire sweep study.yaml
+
+    A study is a lab with mode: plan and seeds: (docs/sweeps.md). Every cell is
+    kept as soon as it is planned: after an interruption the same command goes on
+    where it stopped, and cells that a later study shares are not planned again,
+    unless gradwire itself is another one by then.
+
+    Exit code 4: something is not as the study expects it; 3: all is refused.
+    """
+    from gradwire.tools.sweep import run_study  # takes a while to import
+
+    code = run_study(study, out, processes, as_json=as_json)
+    if code:
+        raise typer.Exit(code)

@@ -1,0 +1,205 @@
+"""Plans the cells of a study in several processes, keeps each as it comes, and shows what they come to."""
+
+import ctypes
+import json
+import multiprocessing
+import os
+import signal
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from rich.text import Text
+
+from gradwire.results.outcomes import Outcome, judged
+from gradwire.results.plannedcells import PlannedCell, refused_cell
+from gradwire.tools.console import console
+from gradwire.tools.exits import NOT_EXPECTED, NOT_VALID, is_for_people, one_line
+from gradwire.tools.labfile import read_lab
+from gradwire.tools.labrun import print_outcomes
+from gradwire.tools.planmatrix import planned
+from gradwire.tools.progressbar import progress_bar
+from gradwire.tools.study import Study, StudyCell, study_of
+from gradwire.tools.studytables import print_study, write_study
+from gradwire.traces.files import write_whole
+from gradwire.traces.units import show_count, show_s
+
+FOLDER = Path("sweeps")
+CELLS = "cells"
+SCHEMA = "gradwire.cell/1"
+AHEAD = 2  # cells handed to each process: one under way, one that waits
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+MAX_CELL_NBYTES = 1 << 20
+
+
+def run_study(path: Path, out: Path | None, processes: int | None, *, as_json: bool) -> int:
+    """The exit code.  Raise BadLab, OSError, and KeyboardInterrupt that says what is kept."""
+    study = study_of(read_lab(path))
+    folder = out or FOLDER / path.stem
+    cells = work_out(study.cells, folder, processes or len(os.sched_getaffinity(0)), quiet=as_json)
+    outcomes = _outcomes(study, cells)
+    seeded = list(zip([each.seed for each in study.cells], cells, strict=True))
+    written = write_study(folder, f"Study {study.lab.name}", seeded)
+    code = _exit_code(outcomes, cells)
+    if as_json:
+        print(json.dumps(_json(study, folder, seeded, outcomes, code), indent=1))
+        return code
+    to = console()
+    print_study(to, seeded)
+    print_outcomes(to, outcomes)
+    for each in written:
+        to.print(Text(f"written: {each}"), soft_wrap=True)
+    return code
+
+
+def work_out(cells: Sequence[StudyCell], folder: Path, n_processes: int, *, quiet: bool) -> list[PlannedCell]:
+    """All cells in their order: those kept in the folder, and the others planned and kept there.
+
+    A cell that cannot be planned is refused.
+    """
+    (folder / CELLS).mkdir(parents=True, exist_ok=True)
+    made = {each.key: found for each in cells if (found := load_cell(folder, each.key))}
+    todo = list({each.key: each for each in cells if each.key not in made}.values())
+    if made and not quiet:
+        console(stderr=True).print(f"{show_count(len(made), 'cell')} of this study kept from before")
+    with _naming_what_is_kept(folder), progress_bar(quiet=quiet) as progress:
+        task = progress.add_task("planning", total=len(todo))
+        with closing(_in_processes(todo, n_processes)) as done:
+            for each, cell in done:
+                save_cell(folder, each, cell)
+                made[each.key] = cell
+                progress.update(task, advance=1, description=f"planned {each.name}{_best(made.values())}")
+    return [made[each.key] for each in cells]
+
+
+def _in_processes(
+    todo: Sequence[StudyCell], n_processes: int
+) -> Generator[tuple[StudyCell, PlannedCell], None, None]:
+    """Each cell as it is done.  Raise what planning raises for a bug, and OSError for a process that died."""
+    if n_processes == 1 or len(todo) < 2:
+        yield from ((each, _planned(each)) for each in todo)
+        return
+    fork = multiprocessing.get_context("fork")
+    pool = ProcessPoolExecutor(
+        min(n_processes, len(todo)), mp_context=fork, initializer=_end_with, initargs=(os.getpid(),)
+    )
+    try:
+        waiting = iter(todo)
+        running: dict[Future[PlannedCell], StudyCell] = {}
+        while True:
+            for each in islice(waiting, AHEAD * n_processes - len(running)):
+                running[pool.submit(_planned, each)] = each
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                each = running.pop(future)
+                try:
+                    cell = future.result()
+                except BrokenProcessPool as error:
+                    raise OSError(f"a process ended while it planned {each.name}") from error
+                yield each, cell
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _end_with(parent: int) -> None:
+    """A process of the pool ends when the command is killed, which could not end it itself."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _planned(each: StudyCell) -> PlannedCell:
+    """The cell with its figures, or refused."""
+    try:
+        (made,) = planned([(each.cell, each.experiment)], in_full=False, quiet=True)
+    except Exception as error:
+        if not is_for_people(error):
+            raise
+        return refused_cell(each.cell, each.experiment, one_line(error))
+    return made.cell
+
+
+def _best(cells: Iterable[PlannedCell]) -> str:
+    times_s = [cell.fluid_s for cell in cells if cell.fluid_s is not None]
+    return f", best so far {show_s(min(times_s))}" if times_s else ""
+
+
+@contextmanager
+def _naming_what_is_kept(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        n_kept = len(list((folder / CELLS).glob("*.json")))
+        raise KeyboardInterrupt(
+            f"{show_count(n_kept, 'cell')} in {folder}; the same command goes on from there"
+        ) from None
+
+
+@cache
+def _adapter() -> TypeAdapter[PlannedCell]:
+    return TypeAdapter(PlannedCell)
+
+
+def save_cell(folder: Path, each: StudyCell, cell: PlannedCell) -> None:
+    """As docs/schemas.md, "Cells of a study", says.  Raise OSError."""
+    value = {"schema": SCHEMA, "key": each.key, "seed": each.seed, "cell": asdict(cell)}
+    write_whole(folder / CELLS / f"{each.key}.json", json.dumps(value, indent=1) + "\n")
+
+
+def load_cell(folder: Path, key: str) -> PlannedCell | None:
+    """None for a cell that is not there, or is not as this version writes it: it is planned again."""
+    path = folder / CELLS / f"{key}.json"
+    if not path.is_file() or path.stat().st_size > MAX_CELL_NBYTES:
+        return None
+    try:
+        value = json.loads(path.read_text())
+        if value["schema"] != SCHEMA or value["key"] != key:
+            return None
+        return _adapter().validate_python(value["cell"])
+    except (ValueError, KeyError, TypeError, ValidationError):
+        return None
+
+
+def _outcomes(study: Study, cells: Sequence[PlannedCell]) -> list[Outcome]:
+    """Of each expectation with each seed; those of one that holds with all of them only once."""
+    found = []
+    rest = iter(cells)
+    for work in study.works:
+        mine = list(islice(rest, len(work.work.cells)))
+        work.check(mine)
+        subjects = work.subjects(mine)
+        found += [judged(each, subjects) for each in study.lab.expect]
+    return found
+
+
+def _exit_code(outcomes: Sequence[Outcome], cells: Sequence[PlannedCell]) -> int:
+    if any(outcome.verdict == "fails" for outcome in outcomes):
+        return NOT_EXPECTED
+    return NOT_VALID if all(cell.refused for cell in cells) else 0
+
+
+def _json(
+    study: Study,
+    folder: Path,
+    seeded: Sequence[tuple[int, PlannedCell]],
+    outcomes: Sequence[Outcome],
+    code: int,
+) -> dict[str, Any]:
+    """As docs/schemas.md, "sweep --json", says."""
+    return {
+        "schema": "gradwire.study/1",
+        "file": str(study.lab.path),
+        "name": study.lab.name,
+        "folder": str(folder),
+        "cells": [{"seed": seed, **asdict(cell)} for seed, cell in seeded],
+        "expectations": [outcome.to_json() for outcome in outcomes],
+        "exit_code": code,
+    }
