@@ -1,9 +1,9 @@
 """Carriers of cables: until the kernel has noticed that both ends are up, nothing gets through."""
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
-from gradwire.emu.network.rtnetlink import link_state
+from gradwire.emu.network.rtnetlink import LinkState, link_state
 
 _CARRIER_S = 20.0
 _LOOK_S = 0.001
@@ -18,12 +18,18 @@ def await_carriers(indices: Collection[int]) -> None:
     does not exist or has no carrier after 20 s.
     """
     deadline_s = time.monotonic() + _CARRIER_S
-    while not all(map(_sends, indices)):
-        if time.monotonic() > deadline_s:
-            raise OSError(f"a cable still has no carrier {_CARRIER_S:g} s after it was set up")
-        time.sleep(_LOOK_S)
+    waiting = set(indices)
+    while waiting:
+        states = {index: link_state(index) for index in waiting}
+        others = {state.other for state in states.values() if state.other is not None}
+        states |= {index: link_state(index) for index in others - waiting}
+        waiting = {index for index in waiting if not _sends(index, states)}
+        if waiting:
+            if time.monotonic() > deadline_s:
+                raise OSError(f"a cable still has no carrier {_CARRIER_S:g} s after it was set up")
+            time.sleep(_LOOK_S)
 
 
-def _sends(ifindex: int) -> bool:
-    state = link_state(ifindex)
-    return state.is_operating and (state.other is None or link_state(state.other).is_operating)
+def _sends(ifindex: int, states: Mapping[int, LinkState]) -> bool:
+    state = states[ifindex]
+    return state.is_operating and (state.other is None or states[state.other].is_operating)
