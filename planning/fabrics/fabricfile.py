@@ -3,16 +3,18 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ValidationError
-from yaml.nodes import Node
 
 from gradwire.planning.fabrics.cabling import BadCabling
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.fabricdocument import FabricDocument, LinksLine, Tier, WireKeys, fabric_of
 from gradwire.traces.files import read_at_most
-from gradwire.traces.plainyaml import compose, line_of, value_of
 from gradwire.traces.units import no_key
+
+if TYPE_CHECKING:
+    from yaml.nodes import Node
 
 SUFFIXES = (".yaml", ".yml")
 MAX_FILE_NBYTES = 1 << 20
@@ -48,11 +50,15 @@ def read_fabric(path: Path) -> Fabric:
 
 def fabric_of_yaml(text: bytes, name: str) -> Fabric:
     """Raise ValueError with line and reason."""
+    from gradwire.traces.plainyaml import compose  # YAML is slow to import, and few fabrics are files
+
     return fabric_of_node(compose(text, MAX_DEPTH), name)
 
 
-def fabric_of_node(node: Node | None, name: str) -> Fabric:
+def fabric_of_node(node: "Node | None", name: str) -> Fabric:
     """The fabric that a part of a document describes.  Raise ValueError with line and reason."""
+    from gradwire.traces.plainyaml import value_of
+
     try:
         return fabric_of(value_of(node), name)
     except ValidationError as error:
@@ -63,7 +69,9 @@ def fabric_of_node(node: Node | None, name: str) -> Fabric:
         raise ValueError(_line(node, error.place) + str(error)) from error
 
 
-def _line(node: Node | None, place: Sequence[str | int]) -> str:
+def _line(node: "Node | None", place: Sequence[str | int]) -> str:
+    from gradwire.traces.plainyaml import line_of
+
     line = line_of(node, place)
     return f"line {line}: " if line else ""
 

@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import yaml
-
 from gradwire.planning.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric, Link, Wire, cable
 from gradwire.planning.fabrics.fabricdocument import FAMILY
 from gradwire.planning.fabrics.family import exact
@@ -31,6 +29,8 @@ def document_of(fabric: Fabric) -> dict[str, Any]:
 
 def yaml_of(fabric: Fabric) -> str:
     """The document as YAML, one line for each of its cables or bundles of cables."""
+    import yaml  # slow, and fabrics are read more often than written
+
     text: str = yaml.safe_dump(document_of(fabric), sort_keys=False, default_flow_style=None, width=110)
     return text
 
