@@ -55,7 +55,7 @@ def bars_svg(
             if row.fabric == spec:
                 parts += _bar(number, row, (runs or {}).get(number, ""), y, full_s)
                 y += ROW_HEIGHT
-    grid = list(_axis(y, full_s))
+    grid = list(axis(y, full_s))
     size = f'width="100%" height="{y + AXIS_HEIGHT}"'
     head = f'<svg class="bars" role="img" aria-label="Time of each cell" {size}>'
     return "\n".join([head, *grid, *parts, "</svg>"])
@@ -86,7 +86,8 @@ def percent(seconds: float, full_s: float) -> str:
     return f"{100 * seconds / full_s:.2f}%"
 
 
-def _axis(y: int, full_s: float) -> Iterator[str]:
+def axis(y: int, full_s: float) -> Iterator[str]:
+    """The grid down to `y`, and its times below."""
     for seconds in ticks_s(full_s):
         x = percent(seconds, full_s)
         anchor = "middle" if seconds else "start"

@@ -1,55 +1,22 @@
 """What the cells of a study come to: a table of means over seeds, a page, and a Parquet file of all cells."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import fmean
 
+from markupsafe import Markup
 from rich.console import Console
 from rich.text import Text
 
-from gradwire.results.plannedcells import PlannedCell
+from gradwire.results.seedsummary import Seeded, SeedSummary, summaries
 from gradwire.tools.pageparts import environment
 from gradwire.tools.planmatrix import REFUSED_SHOWN
+from gradwire.tools.seedchart import seed_chart
 from gradwire.tools.table import NOTHING, Table, columns, rich_table, table_of
 from gradwire.tools.table import Cell as TableCell
 from gradwire.traces.files import write_whole
 from gradwire.traces.units import show_first, show_nbytes, show_s
 
-Seeded = Sequence[tuple[int, PlannedCell]]
 PAGE = "study.html"
-
-
-@dataclass(frozen=True, slots=True)
-class SeedSummary:
-    """Cells that differ in their seed alone: the times of those that were planned, `n_seeds` in all."""
-
-    first: PlannedCell
-    times_s: tuple[float, ...]
-    bounds_s: tuple[float, ...]
-    n_seeds: int
-
-    @property
-    def mean_s(self) -> float:
-        return fmean(self.times_s)
-
-
-def summaries(seeded: Seeded) -> list[SeedSummary]:
-    """One for each combination of choices, in the order of the study."""
-    groups: dict[tuple[object, ...], list[PlannedCell]] = {}
-    for _, cell in seeded:
-        choices = (cell.fabric, cell.algorithm, cell.placement, cell.routes, cell.ranks)
-        groups.setdefault((*choices, cell.bytes), []).append(cell)
-    return [
-        SeedSummary(
-            same[0],
-            tuple(cell.fluid_s for cell in same if cell.fluid_s is not None),
-            tuple(cell.bound_s for cell in same if cell.bound_s is not None),
-            len(same),
-        )
-        for same in groups.values()
-    ]
 
 
 def study_table(seeded: Seeded) -> Table:
@@ -73,9 +40,9 @@ def _row(each: SeedSummary, *, with_fabric: bool) -> tuple[TableCell | str, ...]
     if not each.times_s:
         return *names, size, planned, *(TableCell(NOTHING, ""),) * 4
     times_s = (min(each.times_s), each.mean_s, max(each.times_s))
-    bound_s = fmean(each.bounds_s) if each.bounds_s else 0.0
-    ratio = TableCell(f"{each.mean_s / bound_s:.3f}", each.mean_s / bound_s) if bound_s else NOTHING
-    return *names, size, planned, *(TableCell(show_s(time_s), time_s) for time_s in times_s), ratio
+    ratio = each.mean_s / each.bound_s if each.bound_s else None
+    shown = NOTHING if ratio is None else TableCell(f"{ratio:.3f}", ratio)
+    return *names, size, planned, *(TableCell(show_s(time_s), time_s) for time_s in times_s), shown
 
 
 def answer_of_study(seeded: Seeded) -> str:
@@ -119,6 +86,7 @@ def write_study(folder: Path, title: str, seeded: Seeded) -> list[Path]:
         title=title,
         answer=answer_of_study(seeded),
         table=study_table(seeded),
+        chart=Markup(seed_chart(summaries(seeded))),
         refused=refused(seeded),
     )  # fmt: skip
     write_whole(folder / PAGE, page)
