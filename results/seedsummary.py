@@ -29,17 +29,19 @@ class SeedSummary:
 
 
 def summaries(seeded: Seeded) -> list[SeedSummary]:
-    """One for each combination of choices, in the order of the study."""
-    groups: dict[tuple[object, ...], list[PlannedCell]] = {}
-    for _, cell in seeded:
-        choices = (cell.fabric, cell.algorithm, cell.placement, cell.routes, cell.ranks)
-        groups.setdefault((*choices, cell.bytes), []).append(cell)
+    """One for each combination of choices; `seeded` has the same ones in the same order for each seed.
+
+    They are found by their places, as a cell that is refused does not say its size.
+    """
+    of_seeds: dict[int, list[PlannedCell]] = {}
+    for seed, cell in seeded:
+        of_seeds.setdefault(seed, []).append(cell)
     return [
         SeedSummary(
-            same[0],
+            next((cell for cell in same if cell.refused is None), same[0]),
             tuple(cell.fluid_s for cell in same if cell.fluid_s is not None),
             tuple(cell.bound_s for cell in same if cell.bound_s is not None),
             len(same),
         )
-        for same in groups.values()
+        for same in zip(*of_seeds.values(), strict=True)
     ]

@@ -10,10 +10,17 @@ from gradwire.tools.studytables import answer_of_study, refused
 
 def cell(routes: str, time_s: float | None) -> PlannedCell:
     why = None if time_s else "no"
-    return PlannedCell("star:hosts=4", "ring", "linear", routes, 4, 8, time_s, 1.0, refused=why)
+    return PlannedCell(
+        "star:hosts=4", "ring", "linear", routes, 4, 8 if time_s else 0, time_s, 1.0, refused=why
+    )
 
 
-SEEDED = [(0, cell("a", 2.0)), (0, cell("b", 1.0)), (1, cell("a", 4.0)), (1, cell("b", None))]
+SEEDED = [
+    (0, cell("a", 2.0)),
+    (0, cell("b", 1.0)),
+    (1, cell("a", 4.0)),
+    (1, cell("b", None)),
+]  # a refused cell has no size
 
 
 def test_the_mean_is_over_the_seeds_that_were_planned() -> None:
