@@ -4,6 +4,7 @@
 #   setup.sh --live        also PyTorch, for runs with a live training job (requirements-live.lock)
 #   setup.sh --docs        also MkDocs, for ./gradwire docs (requirements-docs.lock)
 #   setup.sh --ryu         also .venv-ryu, for --controller ryu (requirements-ryu.lock)
+#   setup.sh --ray         also Ray, for sweep --ray (requirements-ray.lock)
 #   setup.sh --simgrid     also SimGrid, for plan --engine simgrid (Debian's, and a driver that is compiled)
 #   setup.sh --is-current  exit 0 if nothing has changed since the last complete set-up
 set -euo pipefail
@@ -109,6 +110,12 @@ add_docs() {
     quietly "pip check" .venv/bin/python -I -m pip check
 }
 
+add_ray() {
+    say "Python packages: adding Ray"
+    install_locked .venv requirements-ray.lock
+    quietly "pip check" .venv/bin/python -I -m pip check
+}
+
 # Ryu's own build asks for what pip's isolated builds no longer have: see the lock.
 add_ryu() {
     if [ -e .venv-ryu/made-from ] && cmp -s requirements-ryu.lock .venv-ryu/made-from; then
@@ -153,13 +160,14 @@ main() {
     log=$(mktemp)
     trap 'rm -f "$log"' EXIT
     [ -w . ] || fail "cannot write to $home: set up as its owner or as root, or copy the folder to a disk that can be written"
-    [ -e gradwire.py ] || [ -z "$live$ryu$docs" ] || fail "--live, --ryu and --docs are for a checkout; elsewhere install PyTorch by pip"
+    [ -e gradwire.py ] || [ -z "$live$ryu$docs$ray" ] || fail "--live, --ryu, --docs and --ray are for a checkout; elsewhere install PyTorch or Ray by pip"
     install_packages
     if [ -e gradwire.py ]; then # a checkout; where pip has installed gradwire, it has brought the Python packages
         make_venv
         [ -z "$live" ] || add_live
         [ -z "$ryu" ] || add_ryu
         [ -z "$docs" ] || add_docs
+        [ -z "$ray" ] || add_ray
     fi
     say "switch: compiling for the kernel's BPF"
     quietly "compiling the switch" emu/switch/compile.sh
@@ -177,7 +185,7 @@ main() {
     say "done"
 }
 
-live='' ryu='' docs='' simgrid=''
+live='' ryu='' docs='' simgrid='' ray=''
 for option; do
     case $option in
     --is-current) is_current && exit 0 || exit 1 ;;
@@ -185,12 +193,13 @@ for option; do
     --ryu) ryu=1 ;;
     --docs) docs=1 ;;
     --simgrid) simgrid=1 ;;
+    --ray) ray=1 ;;
     -h | --help)
-        sed -n '2,8s/^# \{0,1\}//p' tools/setup.sh
+        sed -n '2,9s/^# \{0,1\}//p' tools/setup.sh
         exit 0
         ;;
     *)
-        sed -n '2,8s/^# \{0,1\}//p' tools/setup.sh >&2
+        sed -n '2,9s/^# \{0,1\}//p' tools/setup.sh >&2
         exit 2
         ;;
     esac

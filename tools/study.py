@@ -4,6 +4,7 @@ import hashlib
 import importlib.metadata
 import re
 import sys
+import sysconfig
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -110,6 +111,7 @@ def code_digest() -> bytes:
             if path.suffix in _COMPILED:
                 digest.update(f"{path.relative_to(PROJECT)}\0".encode())
                 digest.update(hashlib.sha256(path.read_bytes()).digest())
-    packages = {(each.name, each.version) for each in importlib.metadata.distributions()}
+    places = list({sysconfig.get_path(name) for name in ("purelib", "platlib")})
+    packages = {(each.name, each.version) for each in importlib.metadata.distributions(path=places)}
     digest.update(repr(sorted(packages)).encode())
     return digest.digest()

@@ -5,12 +5,12 @@ import json
 import multiprocessing
 import os
 import signal
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import asdict
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,14 @@ from pydantic import TypeAdapter, ValidationError
 from rich.text import Text
 
 from gradwire.results.outcomes import Outcome, judged
-from gradwire.results.plannedcells import PlannedCell, refused_cell
+from gradwire.results.plannedcells import PlannedCell
 from gradwire.tools.console import console
-from gradwire.tools.exits import NOT_EXPECTED, NOT_VALID, is_for_people, one_line
+from gradwire.tools.exits import NOT_EXPECTED, NOT_VALID
 from gradwire.tools.labfile import read_lab
 from gradwire.tools.labrun import print_outcomes
-from gradwire.tools.planmatrix import planned
 from gradwire.tools.progressbar import progress_bar
 from gradwire.tools.study import Study, StudyCell, study_of
+from gradwire.tools.studycell import planned_cell_of
 from gradwire.tools.studytables import print_study, write_study
 from gradwire.traces.files import write_whole
 from gradwire.traces.units import show_count, show_s
@@ -37,13 +37,25 @@ SCHEMA = "gradwire.cell/1"
 AHEAD = 2  # cells handed to each process: one under way, one that waits
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 MAX_CELL_NBYTES = 1 << 20
+Planner = Callable[[Sequence[StudyCell]], Generator[tuple[StudyCell, PlannedCell], None, None]]
+"""Plans cells, and gives each as it is done."""
 
 
-def run_study(path: Path, out: Path | None, processes: int | None, *, as_json: bool) -> int:
-    """The exit code.  Raise BadLab, OSError, and KeyboardInterrupt that says what is kept."""
+def run_study(
+    path: Path, out: Path | None, processes: int | None, *, ray: str | None = None, as_json: bool
+) -> int:
+    """The exit code; with `ray`, the address of a cluster, that plans the cells.
+
+    Raise BadLab, OSError, and KeyboardInterrupt that says what is kept.
+    """
     study = study_of(read_lab(path))
     folder = out or FOLDER / path.stem
-    cells = work_out(study.cells, folder, processes or len(os.sched_getaffinity(0)), quiet=as_json)
+    plan = partial(_in_processes, n_processes=processes or len(os.sched_getaffinity(0)))
+    if ray is not None:
+        from gradwire.tools.raycluster import on_cluster
+
+        plan = partial(on_cluster, address=ray)
+    cells = work_out(study.cells, folder, plan, quiet=as_json)
     outcomes = _outcomes(study, cells)
     seeded = list(zip([each.seed for each in study.cells], cells, strict=True))
     written = write_study(folder, f"Study {study.lab.name}", seeded)
@@ -59,7 +71,7 @@ def run_study(path: Path, out: Path | None, processes: int | None, *, as_json: b
     return code
 
 
-def work_out(cells: Sequence[StudyCell], folder: Path, n_processes: int, *, quiet: bool) -> list[PlannedCell]:
+def work_out(cells: Sequence[StudyCell], folder: Path, plan: Planner, *, quiet: bool) -> list[PlannedCell]:
     """All cells in their order: those kept in the folder, and the others planned and kept there.
 
     A cell that cannot be planned is refused.
@@ -71,7 +83,7 @@ def work_out(cells: Sequence[StudyCell], folder: Path, n_processes: int, *, quie
         console(stderr=True).print(f"{show_count(len(made), 'cell')} of this study kept from before")
     with _naming_what_is_kept(folder), progress_bar(quiet=quiet) as progress:
         task = progress.add_task("planning", total=len(todo))
-        with closing(_in_processes(todo, n_processes)) as done:
+        with closing(plan(todo)) as done:
             for each, cell in done:
                 save_cell(folder, each, cell)
                 made[each.key] = cell
@@ -84,7 +96,7 @@ def _in_processes(
 ) -> Generator[tuple[StudyCell, PlannedCell], None, None]:
     """Each cell as it is done.  Raise what planning raises for a bug, and OSError for a process that died."""
     if n_processes == 1 or len(todo) < 2:
-        yield from ((each, _planned(each)) for each in todo)
+        yield from ((each, planned_cell_of(each)) for each in todo)
         return
     fork = multiprocessing.get_context("fork")
     pool = ProcessPoolExecutor(
@@ -95,7 +107,7 @@ def _in_processes(
         running: dict[Future[PlannedCell], StudyCell] = {}
         while True:
             for each in islice(waiting, AHEAD * n_processes - len(running)):
-                running[pool.submit(_planned, each)] = each
+                running[pool.submit(planned_cell_of, each)] = each
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -114,17 +126,6 @@ def _end_with(parent: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
-
-
-def _planned(each: StudyCell) -> PlannedCell:
-    """The cell with its figures, or refused."""
-    try:
-        (made,) = planned([(each.cell, each.experiment)], in_full=False, quiet=True)
-    except Exception as error:
-        if not is_for_people(error):
-            raise
-        return refused_cell(each.cell, each.experiment, one_line(error))
-    return made.cell
 
 
 def _best(cells: Iterable[PlannedCell]) -> str:

@@ -15,7 +15,8 @@ from gradwire.traces.schedules.names import CHOICES
 
 DOCS = (Path(__file__).parents[2] / "docs" / "commandline.md").read_text()
 COMMANDS = [command.name for command in cli.TABLE if command.exists]
-TWO_KINDS = {"--beside"}  # another captured job in plan and replay, one to train in capture and trust
+# Another captured job in plan and replay, one to train in capture and trust; a cluster, and to install Ray.
+TWO_KINDS = {"--beside", "--ray"}
 
 
 def page(name: str, capsys: pytest.CaptureFixture[str]) -> str:

@@ -120,7 +120,7 @@ def test_an_expectation_that_cannot_be_computed_is_refused(
         ("job: {make: ps}\nmode: plan\nfail: leaf9-spine1@1\n", "line 3: failure: fat-tree:k=4 has no node"),
         ("job: {make: ps}\nmode: plan\niteration: 77\n", "line 3: nothing to send in iteration 77"),
         ("job: {make: ps, nbytes: 5 apples}\nmode: plan\n", "line 1: '5 apples' is not a size"),
-        ("job: {bench: allreduce, ranks: 1000000000}\n", "line 1: 1,000,000,000 ranks; gradwire replays at"),
+        ("job: {bench: allreduce, ranks: 1000000000}\n", "line 1: 1,000,000,000 ranks; gradwire plans at"),
         (
             f"job: {{make: ps}}\nplacement: [{'linear, ' * 999}]\nroutes: [{'ecmp, ' * 99}]\n",
             "line 1: 98,901 cells are too many; at most 10,000 are possible",

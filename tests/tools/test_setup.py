@@ -242,7 +242,10 @@ def locked(name: str) -> list[tuple[str, str, list[str]]]:
     return found
 
 
-LOCKS = ["requirements.lock", "requirements-docs.lock", "requirements-live.lock", "requirements-ryu.lock"]
+LOCKS = [
+    "requirements.lock",
+    *(f"requirements-{extra}.lock" for extra in ("docs", "live", "ray", "ryu")),
+]
 
 
 @pytest.mark.parametrize("name", LOCKS)

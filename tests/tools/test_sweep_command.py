@@ -3,7 +3,9 @@
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from gradwire.tools import cli, study, sweep
+from gradwire.tools import cli, study, studycell, sweep
 from gradwire.tools.labfile import read_lab
 from gradwire.tools.planmatrix import planned
 from gradwire.tools.study import parse_seeds, study_of
@@ -82,7 +84,7 @@ def test_cells_that_are_kept_are_not_planned_again_and_come_to_the_same(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = swept(path, tmp_path / "out", capsys)
-    monkeypatch.setattr(sweep, "planned", refuse_to_plan)
+    monkeypatch.setattr(studycell, "planned", refuse_to_plan)
     assert swept(path, tmp_path / "out", capsys) == first
 
 
@@ -99,7 +101,7 @@ def test_only_what_is_missing_or_cut_short_is_planned_again(
         calls.append(work)
         return real(work, **options)
 
-    monkeypatch.setattr(sweep, "planned", counted)
+    monkeypatch.setattr(studycell, "planned", counted)
     assert swept(path, tmp_path / "out", capsys) == first
     assert len(calls) == 1
 
@@ -154,17 +156,17 @@ def test_a_process_that_is_killed_is_named_and_what_was_kept_stays(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cells = study_of(read_lab(path)).cells
-    work_out(cells[:2], tmp_path, 1, quiet=True)
-    monkeypatch.setattr(sweep, "_planned", _die)
+    work_out(cells[:2], tmp_path, partial(sweep._in_processes, n_processes=1), quiet=True)
+    monkeypatch.setattr(sweep, "planned_cell_of", _die)
     with pytest.raises(OSError, match="a process ended while it planned star:hosts=4"):
-        work_out(cells, tmp_path, 2, quiet=True)
+        work_out(cells, tmp_path, partial(sweep._in_processes, n_processes=2), quiet=True)
     assert [load_cell(tmp_path, each.key) is not None for each in cells] == [True] * 2 + [False] * 4
 
 
 def test_an_interruption_says_what_is_kept(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real: Callable[[Any], Any] = sweep._planned
+    real: Callable[[Any], Any] = studycell.planned_cell_of
     cells = study_of(read_lab(path)).cells
 
     def interrupted(each: Any) -> Any:
@@ -172,9 +174,9 @@ def test_an_interruption_says_what_is_kept(
             raise KeyboardInterrupt
         return real(each)
 
-    monkeypatch.setattr(sweep, "_planned", interrupted)
+    monkeypatch.setattr(sweep, "planned_cell_of", interrupted)
     with pytest.raises(KeyboardInterrupt, match=r"3 cells in .*; the same command goes on from there"):
-        work_out(cells, tmp_path, 1, quiet=True)
+        work_out(cells, tmp_path, partial(sweep._in_processes, n_processes=1), quiet=True)
 
 
 @pytest.mark.parametrize(
@@ -196,3 +198,29 @@ def test_run_sends_a_study_to_sweep(path: Path) -> None:
     done = CliRunner().invoke(cli.application("run"), ["run", "--check", str(path)])
     assert done.exit_code == 1
     assert "line 8: seeds makes this a study: run it with gradwire sweep" in done.output
+
+
+def test_without_ray_a_cluster_is_refused_in_one_line(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(FileNotFoundError, match=r"^--ray: Ray is not installed: run \S+ setup --ray$"):
+        run_study(path, tmp_path / "out", None, ray="127.0.0.1:6379", as_json=True)
+
+
+def test_a_study_that_is_done_needs_no_cluster(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = swept(path, tmp_path / "out", capsys)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    run_study(path, tmp_path / "out", None, ray="127.0.0.1:6379", as_json=True)
+    assert json.loads(capsys.readouterr().out) == done
+
+
+def test_processes_and_a_cluster_cannot_both_be_asked_for(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main(["sweep", str(path), "--processes", "2", "--ray", "127.0.0.1:6379"])
+    assert left.value.code == 1
+    assert "--processes and --ray cannot be used together" in capsys.readouterr().err

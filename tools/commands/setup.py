@@ -17,11 +17,12 @@ def setup(
         bool,
         typer.Option("--ryu", help="Also install Ryu 4.34 in a Python of its own, for --controller ryu."),
     ] = False,
+    ray: Annotated[bool, typer.Option("--ray", help="Also install Ray, for sweep --ray.")] = False,
     simgrid: Annotated[
         bool, typer.Option("--simgrid", help="Also install SimGrid, for plan --engine simgrid.")
     ] = False,
     docs: Annotated[bool, typer.Option("--docs", help="Also install MkDocs, for gradwire docs.")] = False,
 ) -> None:
     """Install what is missing: Debian packages (needs root), Python packages and the compiled switch."""
-    wanted = {"--live": live, "--ryu": ryu, "--docs": docs, "--simgrid": simgrid}
+    wanted = {"--live": live, "--ryu": ryu, "--docs": docs, "--simgrid": simgrid, "--ray": ray}
     os.execv(SCRIPT, [str(SCRIPT), *(option for option, is_wanted in wanted.items() if is_wanted)])

@@ -28,6 +28,14 @@ def sweep(
             min=1, max=1024, help="Cells planned at a time. Default: one a processor.", show_default=False
         ),
     ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Plan the cells on the Ray cluster at this address (after `setup --ray`).",
+            show_default=False,
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Plan all cells of a study, with every seed, and compare them.
@@ -43,6 +51,8 @@ def sweep(
     """
     from gradwire.tools.sweep import run_study  # takes a while to import
 
-    code = run_study(study, out, processes, as_json=as_json)
+    if ray is not None and processes is not None:
+        raise ValueError("--processes and --ray cannot be used together: give one of them")
+    code = run_study(study, out, processes, ray=ray, as_json=as_json)
     if code:
         raise typer.Exit(code)
