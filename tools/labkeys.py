@@ -189,8 +189,7 @@ LabFile = _part(
         **_keys(MatrixChoices, NetworkChoices, TrafficChoices, RunChoices),
         "seeds": _said(
             Texts,
-            "Of a study, which `sweep` works out: every cell is planned with each of these seeds. Numbers, "
-            "and ranges such as 0..9.",
+            "For `sweep`: plan every cell with each of these seeds. Numbers, and ranges such as 0..9.",
         ),
         "fabric": _said(
             _several(_Fabric),

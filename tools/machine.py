@@ -149,6 +149,6 @@ def need_root_and_tools(
             raise FileNotFoundError(f"{tool} is not installed: run sudo {COMMAND} setup")
     if controller == RYU and not RYU_PYTHON.exists():
         raise FileNotFoundError(f"--controller ryu: Ryu is not installed: run sudo {COMMAND} setup --ryu")
-    for compiled in (RANK_LIBRARY,) if switch == "ovs" else (SWITCH_OBJECT, *COMPILED):
+    for compiled in (RANK_LIBRARY,) if switch == "ovs" else (SWITCH_OBJECT, WORKER_LIBRARY, RANK_LIBRARY):
         if not compiled.exists():
             raise FileNotFoundError(f"{compiled} is not compiled: run sudo {COMMAND} setup")

@@ -72,6 +72,7 @@ def summary(
         "host_side": list(plan.host_side),
         "doubts": list(plan.doubts),
         "assumptions": list(plan.assumptions),
+        "machines": [],
     }
 
 

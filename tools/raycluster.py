@@ -1,4 +1,4 @@
-"""The cells of a study on a Ray cluster, which does those again elsewhere whose node dies."""
+"""Plans the cells of a study on a Ray cluster; cells of a node that dies are planned again on others."""
 
 import logging
 import os
@@ -38,7 +38,9 @@ def on_cluster(
                 try:
                     yield each, ray.get(answer)
                 except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError) as error:
-                    raise OSError(f"{each.name}: its node died {RETRIES} times") from error
+                    raise OSError(
+                        f"{each.name}: its process or its node ended {RETRIES + 1} times"
+                    ) from error
 
 
 @contextmanager
@@ -58,8 +60,8 @@ def _connected(address: str) -> Generator[Any, None, None]:
         ray.shutdown()
 
 
-def _mark() -> bytes:
-    """Of a node's code; Ray takes functions alone, and `code_digest` is one with a memory."""
+def _node_code_digest() -> bytes:
+    """The node's `code_digest`, as a plain function: Ray takes none that functools.cache has wrapped."""
     return code_digest()
 
 
@@ -67,7 +69,7 @@ def _check_nodes(ray: Any) -> None:
     """Raise OSError for a node that does not answer, or has other code or packages."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    probe = ray.remote(num_cpus=0, max_retries=0)(_mark)
+    probe = ray.remote(num_cpus=0, max_retries=0)(_node_code_digest)
     asked = {}
     for node in ray.nodes():
         if node["Alive"]:

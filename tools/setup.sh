@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# setup.sh: installs what gradwire needs: Debian packages, .venv from requirements.lock, the compiled switch and worker.
+# setup.sh: installs what gradwire needs: Debian packages, .venv from requirements.lock, and what ranks and the switch run compiled.
 #   setup.sh               install what is missing; safe to run again, and twice at the same time
 #   setup.sh --live        also PyTorch, for runs with a live training job (requirements-live.lock)
 #   setup.sh --docs        also MkDocs, for ./gradwire docs (requirements-docs.lock)

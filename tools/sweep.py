@@ -9,9 +9,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache, partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +115,11 @@ def _in_processes(
                 try:
                     cell = future.result()
                 except BrokenProcessPool as error:
-                    raise OSError(f"a process ended while it planned {each.name}") from error
+                    raise OSError(
+                        f"a planning process was killed (out of memory?), with {each.name} or another cell "
+                        "in progress; the cells that are done are kept: run the same command again, with "
+                        "fewer --processes"
+                    ) from error
                 yield each, cell
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
@@ -170,14 +174,26 @@ def load_cell(folder: Path, key: str) -> PlannedCell | None:
 
 
 def _outcomes(study: Study, cells: Sequence[PlannedCell]) -> list[Outcome]:
-    """Of each expectation with each seed; those of one that holds with all of them only once."""
-    found = []
+    """Of each expectation one for all seeds with which it holds, and one for each other seed, by name."""
     rest = iter(cells)
+    of_seeds: list[tuple[int, list[Outcome]]] = []
     for work in study.works:
         mine = list(islice(rest, len(work.work.cells)))
         work.check(mine)
         subjects = work.subjects(mine)
-        found += [judged(each, subjects) for each in study.lab.expect]
+        seed = mine and work.work.cells[0][1].seed
+        of_seeds.append((int(seed or 0), [judged(each, subjects) for each in study.lab.expect]))
+    found = []
+    for number in range(len(study.lab.expect)):
+        outcomes = [(seed, some[number]) for seed, some in of_seeds]
+        held = [outcome for _, outcome in outcomes if outcome.verdict == "holds"]
+        if held:
+            found.append(replace(held[0], found=tuple(chain.from_iterable(each.found for each in held))))
+        found += [
+            replace(each, expectation=f"{each.expectation}, seed {seed}")
+            for seed, each in outcomes
+            if each.verdict != "holds"
+        ]
     return found
 
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass, is_dataclass
 from io import BytesIO
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
+
+from typing_extensions import is_typeddict  # typing's own does not know those that pydantic reads
 
 from gradwire.traces.files import write_whole, write_whole_bytes
 

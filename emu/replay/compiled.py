@@ -1,8 +1,8 @@
 """A rank's loop in C (rank.h), for plans of sends, computing and centres: its columns and its calls.
 
 `loop.Loop` says the same in Python, and does what this leaves to it: aggregations, pairs, locks, and sends of
-which the newest leave first.  Python takes 0.1 to 0.2 ms of a processor for a send, and that is what ends how
-many ranks a machine carries.
+which the newest leave first.  Python takes five times as much of a processor for a small send, which limits
+how many ranks a machine can carry.
 """
 
 import ctypes
@@ -75,7 +75,7 @@ ADDING = {"float32": 1, "float16": 2, "bfloat16": 3}
 class Failure(IntEnum):
     """`enum failure`."""
 
-    NONE, INTERRUPTED, STALLED, CLOSED, BROKEN, NOT_GLOO, UNPLANNED = range(7)
+    NONE, INTERRUPTED, STALLED, CLOSED, BROKEN, NOT_GLOO, UNPLANNED, LOCAL = range(8)
 
 
 class Peer(ctypes.Structure):
@@ -128,7 +128,7 @@ class Rank(ctypes.Structure):
         ),
         ("held", c_void_p),
         *((name, Heap) for name in ("computing", "delayed")),
-        ("epoll", c_int32),
+        *((name, c_int32) for name in ("epoll", "first_touched", "error_number")),
     )
 
 
@@ -140,6 +140,7 @@ def library() -> ctypes.CDLL:
     except OSError as error:
         raise OSError(f"the ranks' library does not load: {error}; run sudo {COMMAND} setup") from error
     signatures: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "rank_layout": (c_int64, ()),
         "rank_run": (c_int, (POINTER(Rank),)),
         "rank_begin": (None, (POINTER(Rank),)),
         "rank_finished": (None, (POINTER(Rank), c_int32)),
@@ -149,6 +150,9 @@ def library() -> ctypes.CDLL:
     for name, (result, arguments) in signatures.items():
         function = getattr(loaded, name)
         function.restype, function.argtypes = result, arguments
+    layout = ctypes.sizeof(Rank) * 1_000_000 + ctypes.sizeof(Peer) * 1000 + TRANSFER.itemsize
+    if loaded.rank_layout() != layout:
+        raise OSError(f"the ranks' library is another version's; run sudo {COMMAND} setup")
     return loaded
 
 
@@ -185,7 +189,8 @@ class CompiledLoop:
         waits = _chosen(sends.needs, sends.ready, is_send)
         transfers["left"] = waits.counts + 1
         waiters = _inverted(waits.owners, np.searchsorted(self.numbers, waits.ids), len(self.numbers))
-        of_op = _inverted(np.arange(len(op)), op, len(self.ops))
+        in_order = np.lexsort((is_send, op))  # of an operation the receives first, as they are posted
+        of_op = _inverted(in_order, op[in_order], len(self.ops))
         self.ops["left"] = np.maximum(of_op.counts, 1)
         after = self._gates(computed)
         logged = [
@@ -242,6 +247,8 @@ class CompiledLoop:
 
     def _fault(self, failure: Failure) -> Exception:
         place = self.rank.failed_peer
+        if failure is Failure.LOCAL:
+            return OSError(self.rank.error_number, os.strerror(self.rank.error_number))
         if failure is Failure.STALLED:
             left = np.flatnonzero(self.transfers["is_over"] == 0)
             return Stalled(self._ranked.waiting_for(int(self.numbers[left[0]]), len(left)))

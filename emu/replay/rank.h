@@ -9,7 +9,7 @@
 enum { PREAMBLE_NBYTES = 48 };
 enum opcode { SEND_BUFFER, DATA, SEND_READY, RECV_READY };
 enum adding { REPLACES, ADDS_FLOAT32, ADDS_FLOAT16, ADDS_BFLOAT16 };
-enum failure { NONE, INTERRUPTED, STALLED, CLOSED, BROKEN, NOT_GLOO, UNPLANNED };
+enum failure { NONE, INTERRUPTED, STALLED, CLOSED, BROKEN, NOT_GLOO, UNPLANNED, LOCAL };
 
 struct transfer { /* a send or a receive of the rank */
 	uint8_t *bytes; /* what is sent, or what it becomes part of */
@@ -91,10 +91,10 @@ struct rank {
 	/* what has become possible, and what follows from it */
 	int32_t *possible, n_possible; /* transfers */
 	int32_t *gaps, n_gaps; /* operations */
-	int32_t *touched, n_touched; /* peers with something to send */
+	int32_t *touched, n_touched; /* peers with something to send, in this order: a ring from first_touched on */
 	uint8_t **held; /* by our half of a swap: a copy of what of the other half is still to be added */
 	struct heap computing, delayed;
-	int32_t epoll;
+	int32_t epoll, first_touched, error_number;
 };
 
 /* rank.c: what may be done next; no sockets, no clock */

@@ -29,7 +29,7 @@ static void touch(struct rank *rank, int32_t peer)
 	if (rank->peers[peer].is_touched)
 		return;
 	rank->peers[peer].is_touched = 1;
-	rank->touched[rank->n_touched++] = peer;
+	rank->touched[(rank->first_touched + rank->n_touched++) % rank->n_peers] = peer;
 }
 
 static struct message *queued(struct rank *rank, const struct transfer *transfer, enum opcode opcode)
@@ -152,6 +152,13 @@ static enum failure failed(struct rank *rank, int32_t peer, enum failure failure
 	return failure;
 }
 
+/* By no peer's fault. */
+static enum failure failed_here(struct rank *rank)
+{
+	rank->error_number = errno;
+	return LOCAL;
+}
+
 static void received(struct rank *rank, int32_t number)
 {
 	log_access(rank, rank->transfers[number].op, 1);
@@ -236,8 +243,10 @@ static enum failure settle(struct rank *rank, int64_t since_ns)
 			do_possible(rank, since_ns);
 			since_ns = 0;
 		} else {
-			int32_t peer = rank->touched[--rank->n_touched];
+			int32_t peer = rank->touched[rank->first_touched];
 
+			rank->first_touched = (rank->first_touched + 1) % rank->n_peers;
+			rank->n_touched--;
 			rank->peers[peer].is_touched = 0;
 			failure = flush(rank, peer);
 			if (!failure)
@@ -450,6 +459,8 @@ static void show(const struct rank *rank)
 static enum failure begin(struct rank *rank)
 {
 	rank->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (rank->epoll < 0)
+		return failed_here(rank);
 	for (int32_t number = 0; number < rank->n_peers; number++) {
 		struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)number};
 
@@ -476,7 +487,7 @@ static enum failure loop(struct rank *rank)
 		show(rank);
 		n = epoll_pwait2(rank->epoll, events, N_EVENTS, &left, NULL);
 		if (n < 0)
-			return errno == EINTR ? INTERRUPTED : failed(rank, 0, BROKEN, errno);
+			return errno == EINTR ? INTERRUPTED : failed_here(rank);
 		if (n || rank->computing.n || rank->delayed.n)
 			rank->heard_ns = now_ns();
 		else if (now_ns() - rank->heard_ns >= rank->stall_ns)
@@ -500,6 +511,12 @@ static enum failure loop(struct rank *rank)
 	return failure;
 }
 
+/* What Python must lay out as C does. */
+__attribute__((visibility("default"))) int64_t rank_layout(void)
+{
+	return (int64_t)sizeof(struct rank) * 1000000 + (int64_t)(sizeof(struct peer) * 1000 + sizeof(struct transfer));
+}
+
 /* From the common start, or on from where a signal has interrupted it. */
 __attribute__((visibility("default"))) enum failure rank_run(struct rank *rank)
 {
@@ -507,7 +524,7 @@ __attribute__((visibility("default"))) enum failure rank_run(struct rank *rank)
 
 	if (!failure)
 		failure = loop(rank);
-	if (failure != INTERRUPTED)
+	if (failure != INTERRUPTED && rank->epoll >= 0)
 		close(rank->epoll);
 	return failure;
 }

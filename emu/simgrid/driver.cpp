@@ -85,11 +85,27 @@ int main(int argc, char **argv)
 	std::deque<size_t> over; // whose activities nobody needs any more
 	std::function<void(size_t)> begin, end, leave, open;
 
+	std::deque<std::function<void()>> now; // what costs no time: a list, as chains of it may be long
+	bool draining = false;
+	auto drain = [&] {
+		if (draining)
+			return;
+		for (draining = true; !now.empty();) {
+			auto what = std::move(now.front());
+			now.pop_front();
+			what();
+		}
+		draining = false;
+	};
 	auto after = [&](double delay_s, std::function<void()> what) {
 		if (delay_s > 0)
-			simgrid::kernel::timer::Timer::set(s4u::Engine::get_clock() + delay_s, std::move(what));
+			simgrid::kernel::timer::Timer::set(s4u::Engine::get_clock() + delay_s,
+				[&now, &drain, what] {
+					now.push_back(what);
+					drain();
+				});
 		else
-			what();
+			now.push_back(std::move(what));
 	};
 	auto finish = [&](int64_t part) {
 		if (part < 0 || --left[part])
@@ -112,7 +128,7 @@ int main(int argc, char **argv)
 	};
 	begin = [&](size_t send) {
 		if (nbytes[send] <= 0) {
-			end(send);
+			now.push_back([&end, send] { end(send); });
 			return;
 		}
 		auto comm = s4u::Comm::sendto_init();
@@ -131,12 +147,12 @@ int main(int argc, char **argv)
 		auto &waiting = queue[flow_of[send]];
 		ends_s[send] = s4u::Engine::get_clock();
 		waiting.pop_front();
+		if (!waiting.empty())
+			begin(waiting.front());
 		for (int64_t at = releases.at[send]; at < releases.at[send + 1]; at++)
 			release(releases.values[at]);
 		finish(src_part[send]);
 		finish(dst_part[send]);
-		if (!waiting.empty() && !live[waiting.front()])
-			begin(waiting.front());
 	};
 	Completed::on_completion_cb([&](Completed const &activity) {
 		size_t send = strtoull(activity.get_cname(), nullptr, 10);
@@ -146,6 +162,7 @@ int main(int argc, char **argv)
 		}
 		over.push_back(send);
 		end(send);
+		drain();
 	});
 	std::vector<size_t> first;
 	for (size_t send = 0; send < n_sends; send++)
@@ -156,6 +173,7 @@ int main(int argc, char **argv)
 			after(gap_s[gate], [&open, gate] { open(gate); });
 	for (size_t send : first)
 		after(latency_s[0], [&leave, send] { leave(send); });
+	drain();
 	engine.run();
 	fwrite(ends_s.data(), sizeof(double), n_sends, stdout);
 	fwrite(opened_s.data(), sizeof(double), n_gates, stdout);

@@ -51,8 +51,8 @@ def parting(fabric: Fabric, machines: Sequence[Machine]) -> Parting:
     for machine in machines:
         if machine.name not in {machine_of[host] for host in fabric.hosts}:
             raise ValueError(
-                f"{fabric.spec}: machine {machine.name} would have no host, so few are its "
-                f"{show_count(machine.cores, 'core')} beside the others': leave it out, or raise its cores"
+                f"{fabric.spec}: machine {machine.name} would have no host: "
+                f"{show_count(machine.cores, 'core')} is too small a share: leave it out, or raise its cores"
             )
     crossing = tuple(link for link in fabric.links if machine_of[link.a] != machine_of[link.b])
     return Parting(machine_of, crossing)

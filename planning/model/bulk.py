@@ -44,9 +44,8 @@ def run(
 def columns(schedule: Schedule, flows: Sequence[Flow]) -> tuple[Sending, Gates]:
     """What each send and gate waits for, and what waits for it."""
     sends, n_ranks = schedule.sends, schedule.n_ranks
-    number_of = np.full(n_ranks * n_ranks, NONE)
-    for number, flow in enumerate(flows):
-        number_of[flow.src * n_ranks + flow.dst] = number
+    between = np.array([flow.src * n_ranks + flow.dst for flow in flows], np.int64)
+    by_pair = np.argsort(between)
     src, dst, op = (column.astype(np.int64) for column in (sends.src, sends.dst, sends.op))
     ends = np.concatenate([op * n_ranks + src, op * n_ranks + dst])
     own = np.array([gate.op * n_ranks + gate.rank for gate in schedule.gates], np.int64)
@@ -71,7 +70,7 @@ def columns(schedule: Schedule, flows: Sequence[Flow]) -> tuple[Sending, Gates]:
     )
     others, waiters = _edges(sends.needs, sends.ready)
     sending = Sending(
-        flow=number_of[src * n_ranks + dst],
+        flow=by_pair[np.searchsorted(between[by_pair], src * n_ranks + dst)],
         nbytes=sends.nbytes.astype(np.float64),
         waits=np.bincount(np.concatenate([waiters, held]), minlength=len(sends)),
         releases=_lists(others, waiters, len(sends)),

@@ -111,5 +111,5 @@ def test_c_and_python_have_the_same_numbers_in_the_same_places(
     assert compiled(headers, same, *flags) == ""
 
 
-def test_a_number_that_differs_is_told() -> None:
+def test_a_number_that_differs_is_reported() -> None:
     assert "MAX_POOLS == 4095" in compiled(("emu/switch/pools.h",), {"MAX_POOLS": 4095}, "-target", "bpf")

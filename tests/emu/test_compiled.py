@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradwire.emu.replay import payload
+from gradwire.emu.replay import compiled, payload
 from gradwire.emu.replay.aggregating import Aggregating
 from gradwire.emu.replay.compiled import ADDING, CompiledLoop, is_for, library
 from gradwire.emu.replay.connection import PeerLost, RankConnection
@@ -298,3 +298,22 @@ def test_a_send_beyond_its_buffer_is_never_given_to_c() -> None:
     for rank in (0, 1):
         with pytest.raises(IndexError):
             CompiledLoop(ranked_of(spoiled, rank, []))
+
+
+def test_peers_are_handed_what_is_for_them_in_the_order_of_operations() -> None:
+    """All go onto the host's one link: what is queued first must not wait behind the rest."""
+    n = 6
+    ops = tuple(Op("message", 100, tag=i) for i in range(n - 1))
+    sends = tuple(Send(i, 0, i + 1, 0, 100, False) for i in range(n - 1))
+    all_ranked, _ = carried_out(schedule_plan(f"star:hosts={n}", Schedule.of(n, ops, sends)), CompiledLoop)
+    queued_ns, handed_ns = all_ranked[0].times.queued_ns, all_ranked[0].times.handed_ns
+    assert sorted(handed_ns, key=lambda number: handed_ns[number]) == sorted(
+        queued_ns, key=lambda number: queued_ns[number]
+    )
+
+
+def test_a_library_of_other_layouts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    library.cache_clear()
+    monkeypatch.setattr(compiled, "TRANSFER", np.dtype([("bytes", np.uint64)]))
+    with pytest.raises(OSError, match="the ranks' library is another version's; run sudo"):
+        library()

@@ -59,3 +59,12 @@ def test_it_agrees_with_the_fluid_model(spec: str, algorithm: str) -> None:
     n_ranks = 6 if algorithm.startswith("ps") else 8
     plan = allreduce_plan(spec, algorithm, n_ranks=n_ranks, nbytes=800_000)
     assert simgrid_s(plan) == pytest.approx(plan.prediction.fluid_s, rel=5e-3)
+
+
+@needs_simgrid
+def test_a_long_chain_of_what_takes_no_time_is_no_deeper_than_a_short_one() -> None:
+    n = 50_000
+    ops = (*(Op("compute", 0) for _ in range(n)), Op("message", SECOND))
+    gates = tuple(Gate(op, 0, (op - 1,) if op else ()) for op in range(n + 1))
+    chain = Schedule.of(2, ops, (Send(n, 0, 1, 0, SECOND, False),), gates)
+    assert simgrid_s(schedule_plan("star:hosts=2", chain)) == pytest.approx(1, abs=1e-6)

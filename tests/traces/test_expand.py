@@ -7,7 +7,7 @@ from time import process_time
 
 import pytest
 
-from gradwire.traces.making.collectives import made_allreduce
+from gradwire.traces.making.collectives import made_allreduce, made_collective
 from gradwire.traces.schedules import carried
 from gradwire.traces.schedules import expand as expanding
 from gradwire.traces.schedules.algorithm import NotServedError
@@ -130,6 +130,8 @@ def test_ranks_of_which_each_sends_to_each_are_counted_before_any_send_is_made()
         ValueError, match=r"16,000 ranks has up to 511,968,000 sends, .* as for [\d,]+ ranks$"
     ):
         expand(made_allreduce(16_000, 1 << 20), "ring")
+    with pytest.raises(ValueError, match=r"16,000 ranks has up to 255,984,000 sends"):
+        expand(made_collective("allgather", 16_000, 1 << 20), "hierarchical")
     assert process_time() - begin_s < 1
 
 
@@ -185,7 +187,7 @@ def test_more_sends_than_there_may_be_are_refused_before_they_are_made(
         expand(made_allreduce(7, 1 << 40), "as-captured")
     with pytest.raises(
         ValueError,
-        match=r"more than [\d,]+ sends, all that memory holds; choose",
+        match=r"more than [\d,]+ sends, the most that fit in this machine's memory; choose",
     ):
         expand(made_allreduce(7, 1 << 36, 2), "as-captured")
     assert process_time() - begin_s < 1

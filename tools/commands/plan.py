@@ -48,8 +48,8 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
         str,
         typer.Option(
             metavar="NAME",
-            help="Whose time is shown beside gradwire's: nobody's (`model`), or, as a second opinion, "
-            "SimGrid's (`simgrid`, after `setup --simgrid`).",
+            help="Which times to show: `model`, gradwire's own; `simgrid`, also SimGrid's, as a second "
+            "opinion (after `setup --simgrid`).",
         ),
     ] = MODEL,
     machines: Annotated[

@@ -17,15 +17,18 @@ def sweep(
         typer.Option(
             "--out",
             metavar="PATH",
-            help="Folder of the cells and what they come to. Default: sweeps/NAME, by the study's file. "
-            "Given again, only cells that are not there yet are planned.",
+            help="Folder for the cells, the page and the table. Default: sweeps/NAME, after the study's "
+            "file. With the same folder, only missing cells are planned.",
             show_default=False,
         ),
     ] = None,
     processes: Annotated[
         int | None,
         typer.Option(
-            min=1, max=1024, help="Cells planned at a time. Default: one a processor.", show_default=False
+            min=1,
+            max=1024,
+            help="How many processes plan cells. Default: one for each processor.",
+            show_default=False,
         ),
     ] = None,
     ray: Annotated[
@@ -44,10 +47,10 @@ def sweep(
 
     A study is a lab with mode: plan and seeds: (docs/sweeps.md). Every cell is
     kept as soon as it is planned: after an interruption the same command goes on
-    where it stopped, and cells that a later study shares are not planned again,
-    unless gradwire itself is another one by then.
+    where it stopped, and cells that a later study shares are not planned again
+    unless gradwire's code, Python or a package has changed.
 
-    Exit code 4: something is not as the study expects it; 3: all is refused.
+    Exit code 4: an expectation fails; 3: every cell is refused.
     """
     from gradwire.tools.sweep import run_study  # takes a while to import
 

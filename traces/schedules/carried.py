@@ -33,8 +33,8 @@ from gradwire.traces.units import show_nbytes
 from gradwire.traces.workload import Collective, Compute, Item, Workload
 
 TOO_MANY_SENDS = (
-    f"the schedule has more than {MAX_SENDS:,} sends, all that memory holds; choose fewer iterations, "
-    "or another algorithm"
+    f"the schedule has more than {MAX_SENDS:,} sends, the most that fit in this machine's memory; choose "
+    "fewer iterations, or another algorithm"
 )
 
 

@@ -29,7 +29,14 @@ from gradwire.traces.schedules.kinds import (
     uneven_nbytes,
 )
 from gradwire.traces.schedules.locks import Lock
-from gradwire.traces.schedules.names import AS_CAPTURED, FEW_SENDS, INA, INA_LEAF, algorithm_names
+from gradwire.traces.schedules.names import (
+    AS_CAPTURED,
+    FAMILIES_OF_FEW,
+    FEW_SENDS,
+    INA,
+    INA_LEAF,
+    algorithm_names,
+)
 from gradwire.traces.schedules.pacing import paced
 from gradwire.traces.schedules.pushes import Unit, after_of, summed_pushes
 from gradwire.traces.schedules.schedule import Aggregation, Centre, Gate, Op, Schedule
@@ -198,7 +205,11 @@ def _check(workload: Workload, scale: Fraction, compute: Fraction) -> None:
 def _check_size(name: str, n_ranks: int, collective: CollectiveKind) -> None:
     """Raise ValueError, before any is made, where each rank may send something to each other one."""
     n_sends = n_ranks * (n_ranks - 1) * (2 if collective == "allreduce" else 1)
-    if n_sends > MAX_SENDS and not {name, name.partition(":")[0]} & set(FEW_SENDS):
+    kind = name.partition(":")[0]
+    has_few = (
+        name in FEW_SENDS or kind in FAMILIES_OF_FEW or (name == "hierarchical" and collective == "allreduce")
+    )
+    if n_sends > MAX_SENDS and not has_few:
         fits = isqrt(MAX_SENDS * n_ranks**2 // n_sends)
         raise ValueError(
             f"{name} among {n_ranks:,} ranks has up to {n_sends:,} sends, and this machine's memory holds "

@@ -56,12 +56,9 @@ FEW_SENDS = (
     "recursive-doubling",
     *(tree for tree in TREES if tree != "tree:chains"),
     "double-binary-tree",
-    "hierarchical",
     "2d-ring",
-    "ps",
-    "gtopk",
-    "hitopk",
 )
+FAMILIES_OF_FEW = ("ps", "gtopk", "hitopk")
 ALGORITHMS = (AS_CAPTURED, *OF_HOSTS, *OF_NETWORK, *FAMILIES.values(), INA, INA_LEAF)  # for allreduces
 Pace = Literal["early", "step"]  # when ranks go on (traces.schedules.pacing)
 EARLY: Pace = "early"
