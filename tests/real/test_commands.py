@@ -124,11 +124,11 @@ def test_delays_are_there_or_are_refused_before_anything_is_built(tmp_path: Path
 
 
 def test_a_row_is_inside_the_error_bar_of_its_prediction_or_not_valid(tmp_path: Path) -> None:
-    """1 KiB is nearly all the machine's own time; 1 MiB nearly all the links'."""
+    """Of 1 KiB a large part of the time is the machine's own, of 1 MiB hardly any."""
     sizes = ("-b", "1KiB", "-e", "1MiB", "-f", "1024", "--repeat", "2")
     fabric = ("--fabric", "star:hosts=4,rate=50M", "--out", str(tmp_path / "runs"))
     small, large = rows(gradwire("bench", "allreduce", *sizes, *fabric, "--json"))
-    assert small["machine_share"] > 0.5 and large["machine_share"] < 0.2
+    assert small["machine_share"] > 0.25 and large["machine_share"] < 0.1
     assert small["verdict"] == "not valid"
     assert any("of its time is the machine's own per step" in reason for reason in small["reasons"])
     low_s, high_s = large["predicted_low_s"], large["predicted_high_s"]
