@@ -88,7 +88,7 @@ def _measured(plan: Plan) -> str:
             str(Path(folder) / "run"),
         ]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-    (row,) = json.loads(done.stdout)["rows"]
+    (row,) = json.loads(done.stdout)
     if row["time_s"] is None:
         return f"  no packets: {row['verdict']}"
     return f"  packets {row['time_s']['median'] / plan.prediction.fluid_s:.3f} {row['verdict']}"
