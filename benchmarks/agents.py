@@ -14,10 +14,10 @@ from typing import Any
 
 from gradwire.emu.replay import payload
 from gradwire.emu.replay.aggregating import Aggregating
-from gradwire.emu.replay.compiled import CompiledLoop
+from gradwire.emu.replay.cloop import CompiledLoop
 from gradwire.emu.replay.connection import RankConnection
 from gradwire.emu.replay.loop import Loop
-from gradwire.emu.replay.ranked import Ranked
+from gradwire.emu.replay.rankrepeat import RankRepeat
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.plan import Plan
 from gradwire.planning.resolve import resolve
@@ -36,9 +36,9 @@ def main() -> None:
     given = parser.parse_args()
     plan = _plan(given.nbytes, given.sends)
     n_sends = len(plan.schedule.sends)
-    loops: dict[str, Callable[[Ranked], Any]] = {
+    loops: dict[str, Callable[[RankRepeat], Any]] = {
         "C": CompiledLoop,
-        "Python": lambda ranked: Loop(ranked, Aggregating(plan, ranked.rank, ())),
+        "Python": lambda own: Loop(own, Aggregating(plan, own.rank, ())),
     }
     best = dict.fromkeys(loops, float("inf"))
     for _ in range(given.repeat):
@@ -64,7 +64,7 @@ def _plan(nbytes: int, n_sends: int) -> Plan:
     )
 
 
-def _cpu_s(plan: Plan, made: Callable[[Ranked], Any]) -> float:
+def _cpu_s(plan: Plan, made: Callable[[RankRepeat], Any]) -> float:
     """Of both ranks together, from the common start to their ends."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         ends = [socket.create_connection(server.getsockname()), server.accept()[0]]
@@ -88,15 +88,15 @@ def _cpu_s(plan: Plan, made: Callable[[Ranked], Any]) -> float:
 
 
 def _rank(
-    plan: Plan, rank: int, end: socket.socket, made: Callable[[Ranked], Any], start_ns: int, answers: Any
+    plan: Plan, rank: int, end: socket.socket, made: Callable[[RankRepeat], Any], start_ns: int, answers: Any
 ) -> None:
-    ranked = Ranked.of(plan, rank, 0, [RankConnection(end, 1 - rank)], None)
-    loop = made(ranked)
+    own = RankRepeat.of(plan, rank, 0, [RankConnection(end, 1 - rank)], None)
+    loop = made(own)
     time.sleep(max(0.0, (start_ns - time.monotonic_ns()) / 1e9))
     before_s = time.process_time()
     loop.run(start_ns)
     cpu_s = time.process_time() - before_s
-    if payload.count_wrong(plan.schedule, rank, ranked.buffers):
+    if payload.count_wrong(plan.schedule, rank, own.buffers):
         raise RuntimeError(f"rank {rank}: wrong sums")
     answers.put(cpu_s)
 

@@ -36,7 +36,7 @@ from gradwire.results.runview import LinkUse
 from gradwire.results.trustresult import Live, Summary, TrustMatrix, TrustRow
 from gradwire.results.verdict import Verdict
 from gradwire.tools.labrun import Checked
-from gradwire.tools.partingtable import MachinePart
+from gradwire.tools.partitiontable import MachinePart
 from gradwire.traces.analysis.aggregations import AggregationHost, AggregationJob, AggregationKind
 from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.bottleneck import HostBound, JobBound

@@ -9,8 +9,8 @@ from typing import Any
 
 from gradwire import COMMAND
 from gradwire.results.plannedcells import PlannedCell
+from gradwire.tools.cellplanning import plan_cell
 from gradwire.tools.study import StudyCell, code_digest
-from gradwire.tools.studycell import planned_cell_of
 
 ANSWER_S = 60.0
 RETRIES = 10  # of a cell whose node has died
@@ -29,7 +29,7 @@ def on_cluster(
     # Ray's threads print what happens to nodes, and results are printed to standard output.
     with redirect_stdout(sys.stderr), _connected(address) as ray:
         _check_nodes(ray)
-        plan = ray.remote(num_cpus=1, max_retries=RETRIES)(planned_cell_of)
+        plan = ray.remote(num_cpus=1, max_retries=RETRIES)(plan_cell)
         left = {plan.remote(each): each for each in todo}
         while left:
             finished, _ = ray.wait(list(left))

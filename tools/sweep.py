@@ -20,13 +20,13 @@ from rich.text import Text
 
 from gradwire.results.outcomes import Outcome, judged
 from gradwire.results.plannedcells import PlannedCell
+from gradwire.tools.cellplanning import plan_cell
 from gradwire.tools.console import console
 from gradwire.tools.exits import NOT_EXPECTED, NOT_VALID
 from gradwire.tools.labfile import read_lab
 from gradwire.tools.labrun import print_outcomes
 from gradwire.tools.progressbar import progress_bar
 from gradwire.tools.study import Study, StudyCell, study_of
-from gradwire.tools.studycell import planned_cell_of
 from gradwire.tools.studytables import print_study, write_study
 from gradwire.traces.files import write_whole
 from gradwire.traces.units import show_count, show_s
@@ -96,7 +96,7 @@ def _in_processes(
 ) -> Generator[tuple[StudyCell, PlannedCell], None, None]:
     """Each cell as it is done.  Raise what planning raises for a bug, and OSError for a process that died."""
     if n_processes == 1 or len(todo) < 2:
-        yield from ((each, planned_cell_of(each)) for each in todo)
+        yield from ((each, plan_cell(each)) for each in todo)
         return
     fork = multiprocessing.get_context("fork")
     pool = ProcessPoolExecutor(
@@ -107,7 +107,7 @@ def _in_processes(
         running: dict[Future[PlannedCell], StudyCell] = {}
         while True:
             for each in islice(waiting, AHEAD * n_processes - len(running)):
-                running[pool.submit(planned_cell_of, each)] = each
+                running[pool.submit(plan_cell, each)] = each
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:

@@ -5,9 +5,8 @@ from ctypes import POINTER, c_int, c_int64, c_uint16, c_uint32, c_uint64, c_void
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from typing import Any
 
-from gradwire import COMMAND
+from gradwire.emu.clibrary import loaded_library
 from gradwire.emu.project import WORKER_LIBRARY
 
 NEVER = (1 << 63) - 1
@@ -54,21 +53,16 @@ class WorkerReport(ctypes.Structure):
 @cache
 def library() -> ctypes.CDLL:
     """Raise OSError if it was not compiled."""
-    try:
-        loaded = ctypes.CDLL(str(WORKER_LIBRARY))
-    except OSError as error:
-        raise OSError(f"the aggregation library does not load: {error}; run sudo {COMMAND} setup") from error
     pointer = c_void_p
-    signatures: dict[str, tuple[Any, tuple[Any, ...]]] = {
-        "new": (pointer, (c_int, c_uint16, c_uint16, *[c_uint32] * 4, c_int64, c_int64)),
-        "begin": (c_int64, (pointer, pointer, pointer, pointer, c_uint64)),
-        "step": (c_int, (pointer, c_int64)),
-        "run": (c_int, (pointer, c_int, c_int64)),
-        "forget": (c_int64, (pointer,)),
-        "report": (POINTER(WorkerReport), (pointer,)),
-        "free": (None, (pointer,)),
-    }
-    for name, (result, arguments) in signatures.items():
-        function = getattr(loaded, f"worker_{name}")
-        function.restype, function.argtypes = result, arguments
-    return loaded
+    return loaded_library(
+        WORKER_LIBRARY,
+        {
+            "worker_new": (pointer, (c_int, c_uint16, c_uint16, *[c_uint32] * 4, c_int64, c_int64)),
+            "worker_begin": (c_int64, (pointer, pointer, pointer, pointer, c_uint64)),
+            "worker_step": (c_int, (pointer, c_int64)),
+            "worker_run": (c_int, (pointer, c_int, c_int64)),
+            "worker_forget": (c_int64, (pointer,)),
+            "worker_report": (POINTER(WorkerReport), (pointer,)),
+            "worker_free": (None, (pointer,)),
+        },
+    )

@@ -8,14 +8,14 @@ import time
 from collections.abc import Sequence
 from io import FileIO
 
-from gradwire.emu.replay import centre_values, compiled, payload
+from gradwire.emu.replay import centre_values, cloop, payload
 from gradwire.emu.replay.aggregating import Aggregating, Seat
 from gradwire.emu.replay.board import Place
-from gradwire.emu.replay.compiled import CompiledLoop
+from gradwire.emu.replay.cloop import CompiledLoop
 from gradwire.emu.replay.connection import RankConnection, totals
 from gradwire.emu.replay.loop import Loop
 from gradwire.emu.replay.outcome import Outcome, Stalled
-from gradwire.emu.replay.ranked import Ranked
+from gradwire.emu.replay.rankrepeat import RankRepeat
 from gradwire.planning.plan import Plan
 
 _DRAIN_S = 0.001
@@ -35,23 +35,21 @@ class RankAgent:
     ) -> None:
         """`place` is where the rank says how far it is, if somebody watches."""
         self._schedule = plan.schedule
-        self._ranked = Ranked.of(plan, rank, repeat, connections, place)
+        self._own = RankRepeat.of(plan, rank, repeat, connections, place)
         self._aggregating = Aggregating(plan, rank, seats)
         self._loop = (
-            CompiledLoop(self._ranked)
-            if compiled.is_for(plan.schedule)
-            else Loop(self._ranked, self._aggregating)
+            CompiledLoop(self._own) if cloop.is_for(plan.schedule) else Loop(self._own, self._aggregating)
         )
         self._sent_nbytes = self._retransmits = 0
 
     @property
     def accesses(self) -> list[centre_values.Access]:
         """Those to the rank's centres, in their order."""
-        return self._ranked.accesses
+        return self._own.accesses
 
     def run(self, start_ns: int) -> None:
         """Wait for the common start, do the whole schedule."""
-        connections, times = self._ranked.connections.values(), self._ranked.times
+        connections, times = self._own.connections.values(), self._own.times
         before = totals(connections)
         with open("/proc/thread-self/schedstat", "rb", buffering=0) as scheduled:
             ran_before_ns, waited_before_ns = _scheduled_ns(scheduled)
@@ -72,10 +70,10 @@ class RankAgent:
         `accesses` are those that all ranks have logged.
         """
         wrong, figures = self._aggregating.figures()
-        wrong += centre_values.count_wrong(self._schedule, self._ranked.rank, self._ranked.buffers, accesses)
+        wrong += centre_values.count_wrong(self._schedule, self._own.rank, self._own.buffers, accesses)
         return Outcome(
-            times=self._ranked.times,
-            wrong=wrong + payload.count_wrong(self._schedule, self._ranked.rank, self._ranked.buffers),
+            times=self._own.times,
+            wrong=wrong + payload.count_wrong(self._schedule, self._own.rank, self._own.buffers),
             sent_nbytes=self._sent_nbytes,
             retransmits=self._retransmits,
             aggregated=figures if self._schedule.aggregations else None,
@@ -83,11 +81,11 @@ class RankAgent:
 
     def _drain(self) -> None:
         """Wait until TCP has sent all that it was handed, so that it has counted all of it."""
-        deadline = time.monotonic() + self._ranked.stall_s
-        while any(connection.unacknowledged_nbytes() for connection in self._ranked.connections.values()):
+        deadline = time.monotonic() + self._own.stall_s
+        while any(connection.unacknowledged_nbytes() for connection in self._own.connections.values()):
             if time.monotonic() > deadline:
                 raise Stalled(
-                    f"nobody acknowledged sent data for {self._ranked.stall_s:.0f} s{self._ranked.by_plan}"
+                    f"nobody acknowledged sent data for {self._own.stall_s:.0f} s{self._own.by_plan}"
                 )
             time.sleep(_DRAIN_S)
 

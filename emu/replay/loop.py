@@ -1,6 +1,6 @@
 """A rank's loop in Python: all that a plan can ask of a rank.
 
-What its other form in C (`compiled.CompiledLoop`) does as well is the same in both, and a test holds them
+What its other form in C (`cloop.CompiledLoop`) does as well is the same in both, and a test holds them
 beside each other.  One thread, one epoll; no socket ever blocks.
 """
 
@@ -18,7 +18,7 @@ from gradwire.emu.replay.connection import PeerLost, RankConnection
 from gradwire.emu.replay.outcome import Stalled
 from gradwire.emu.replay.pair_values import Compressing
 from gradwire.emu.replay.pairs import merge_pairs
-from gradwire.emu.replay.ranked import Ranked
+from gradwire.emu.replay.rankrepeat import RankRepeat
 from gradwire.emu.replay.slots import Key, Matching
 from gradwire.emu.replay.state import Possible, RankState
 from gradwire.traces.framing.gloo import Opcode, encode_preamble
@@ -31,16 +31,16 @@ _FD_SETSIZE = 1024  # select(2) knows no larger descriptors
 class Loop:
     """One rank's side of one repeat."""
 
-    def __init__(self, ranked: Ranked, aggregating: Aggregating) -> None:
-        schedule, rank = ranked.schedule, ranked.rank
-        self._ranked, self._schedule, self._rank = ranked, schedule, rank
+    def __init__(self, own: RankRepeat, aggregating: Aggregating) -> None:
+        schedule, rank = own.schedule, own.rank
+        self._own, self._schedule, self._rank = own, schedule, rank
         self._delay_ns = schedule.send_delay_ns
         self._sends = schedule.sends.of_rank(rank)
-        self._connections = ranked.connections
-        self._matching = Matching(schedule, rank, ranked.repeat)
+        self._connections = own.connections
+        self._matching = Matching(schedule, rank, own.repeat)
         self._receiving: dict[int, int] = {}  # peer -> the send that is coming in
         self._state = RankState(schedule, rank)
-        self._buffers = ranked.buffers
+        self._buffers = own.buffers
         self._compressing = Compressing(schedule, rank)
         self._aggregating = aggregating
         added = (send.nbytes for send in self._sends.values() if send.reduce and send.dst == rank)
@@ -51,11 +51,11 @@ class Loop:
         self._flushed: set[RankConnection] = set()  # since the last poll: what they wait for may have changed
         self._gaps: list[tuple[int, int]] = []  # heap of (due_ns, op)
         self._delayed: list[tuple[int, bool, int]] = []  # heap of (due_ns, whether a send, its number)
-        self._times = ranked.times
+        self._times = own.times
         own_ops = [send.op for send in self._sends.values() if send.src == rank]
         self._outbox = Outbox(own_ops, PATIENCE_S) if schedule.order == NEWEST_FIRST else None
         self._agreed: set[int] = set()  # receives that one end is ready for, until the other is
-        self._place = ranked.place
+        self._place = own.place
         if self._place is not None:
             self._place.begin(self._state.n_ops, len(self._sends))
         self._heard_ns = 0  # when anything last happened of which silence would be a fault
@@ -113,7 +113,7 @@ class Loop:
         due_ns = [heap[0][0] for heap in (self._gaps, self._delayed) if heap]
         if self._outbox and self._outbox.ask_again_s < inf:
             due_ns.append(int(self._outbox.ask_again_s * 1e9) + 1)
-        return min(due_ns, default=self._heard_ns + int(self._ranked.stall_s * 1e9))
+        return min(due_ns, default=self._heard_ns + int(self._own.stall_s * 1e9))
 
     def _timeout_s(self) -> float:
         return max(0.0, (self._aggregating.due_ns(self._until_ns()) - time.monotonic_ns()) / 1e9)
@@ -123,9 +123,9 @@ class Loop:
         now_ns = time.monotonic_ns()
         if heard or self._gaps or self._delayed or self._aggregating.outstanding:
             self._heard_ns = now_ns
-        elif now_ns - self._heard_ns >= self._ranked.stall_s * 1e9:
+        elif now_ns - self._heard_ns >= self._own.stall_s * 1e9:
             unfinished = self._state.unfinished
-            raise Stalled(self._ranked.waiting_for(min(unfinished), len(unfinished)))
+            raise Stalled(self._own.waiting_for(min(unfinished), len(unfinished)))
 
     def _end_gaps(self) -> None:
         while self._gaps and self._gaps[0][0] <= (now_ns := time.monotonic_ns()):
@@ -330,7 +330,7 @@ class Loop:
 
     def _log_access(self, op: int, *, is_over: bool = True) -> None:
         if self._schedule.ops[op].centre is not None and self._schedule.centre_of(op).rank == self._rank:
-            self._ranked.accesses.append(centre_values.Access(op, is_over))
+            self._own.accesses.append(centre_values.Access(op, is_over))
 
 
 def _events(poll: select.epoll, timeout_s: float) -> list[tuple[int, int]]:

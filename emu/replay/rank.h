@@ -1,5 +1,5 @@
 /* One rank's side of one repeat: what emu/replay/loop.py, state.py and slots.py say in Python, for plans of sends,
- * computing and centres. Python owns all memory (compiled.py has the same layouts) but copies of what must wait to be added.
+ * computing and centres. Python owns all memory (clayout.py has the same layouts) but copies of what must wait to be added.
  */
 #ifndef RANK_H
 #define RANK_H
@@ -34,7 +34,7 @@ struct lane { /* the sends to a peer, or receives from it, of one slot: they go 
 	int32_t next; /* which leaves, or arrives */
 	int32_t next_announced, asked; /* of receives; how many of them the source has asked for */
 	int32_t credit; /* of sends: how many the receiver has announced */
-	int32_t has_rendezvous;
+	int32_t has_rendezvous, is_of_sends;
 };
 
 struct message {

@@ -331,8 +331,8 @@ static int is_gloos(const uint64_t *preamble)
 	       preamble[0] == PREAMBLE_NBYTES + payload && preamble[3] <= most && preamble[5] <= most;
 }
 
-/* A preamble is complete: what it says. */
-static enum failure told(struct rank *rank, int32_t number)
+/* A preamble is complete: do what it asks for. */
+static enum failure take_preamble(struct rank *rank, int32_t number)
 {
 	struct peer *peer = &rank->peers[number];
 	uint64_t preamble[6];
@@ -398,7 +398,7 @@ static enum failure receive(struct rank *rank, int32_t number)
 		if (left && got >= left)
 			failure = arrived(rank, number);
 		if (!failure && peer->head_got == PREAMBLE_NBYTES)
-			failure = told(rank, number);
+			failure = take_preamble(rank, number);
 		if (!failure)
 			failure = settle(rank, 0);
 		if (failure || got < room) /* epoll is level-triggered: no need to ask until the kernel says "no more" */

@@ -66,25 +66,29 @@ def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True, n_dra
     times = calibrated.hosts if not plan.trees else None
     costs = host_costs(times, plan.transport) if times is not None else None
 
-    def model(
-        hosts: HostCosts | None, schedule: Schedule = plan.schedule, slower: float = 1.0, n: int = n_draws
+    def drawn(
+        hosts: HostCosts | None, seed: int, schedule: Schedule = plan.schedule, slower: float = 1.0
     ) -> PredictedTimes:
-        seeds = range(1, n + 1) if n_draws > 1 and hosts and _is_short(schedule) else (0,)
-        drawn = [
-            simulate(
-                plan.fabric,
-                plan.flows,
-                schedule,
-                trees=plan.trees,
-                alpha_s=calibrated.per_send_s,
-                eta=calibrated.eta / slower,
-                hosts=hosts and replace(_slower(hosts, slower), seed=seed),
-            )
-            for seed in seeds
-        ]
-        return _median_of([times_of(schedule, simulated) for simulated in drawn])
+        simulated = simulate(
+            plan.fabric,
+            plan.flows,
+            schedule,
+            trees=plan.trees,
+            alpha_s=calibrated.per_send_s,
+            eta=calibrated.eta / slower,
+            hosts=hosts and replace(_slower(hosts, slower), seed=seed),
+        )
+        return times_of(schedule, simulated)
 
-    middle = model(costs)
+    seeds = range(1, n_draws + 1) if n_draws > 1 and costs and _is_short(plan.schedule) else range(1)
+
+    def model(
+        hosts: HostCosts | None, schedule: Schedule = plan.schedule, slower: float = 1.0
+    ) -> PredictedTimes:
+        return _median_of([drawn(hosts, seed, schedule, slower) for seed in seeds])
+
+    draws = [drawn(costs, seed) for seed in seeds]
+    first, middle = draws[0], _median_of(draws)
     open_until = at_the_latest(plan.schedule)
     latest = model(costs, open_until) if open_until else middle
     if times is None or not middle.time_s or not _knows_all(plan):
@@ -99,8 +103,6 @@ def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True, n_dra
         MAX_ERROR if limited else inf,
     )
 
-    first = model(costs, n=1) if n_draws > 1 and _is_short(plan.schedule) else middle
-
     def saved(part: float) -> float:
         """The share of the time that hosts save which take only this part of theirs, by the first draw."""
         wire_s = max(LEAST_WIRE_S, longest_round_trip_s(plan.fabric) / 2)
@@ -108,7 +110,7 @@ def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True, n_dra
             times, plan.transport, times.message_s.middle * part, times.start_s.middle * part
         )
         wire_s = times.wire_s * part + wire_s * (1 - part)
-        return max(0.0, 1 - model(replace(quicker, wire_s=wire_s), n=1).time_s / first.time_s)
+        return max(0.0, 1 - drawn(replace(quicker, wire_s=wire_s), seeds[0]).time_s / first.time_s)
 
     share = saved(0.0)
     if share > LEAST_DOUBTED_SHARE:

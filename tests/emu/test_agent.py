@@ -10,7 +10,7 @@ import pytest
 from gradwire.emu.replay.aggregating import Aggregating
 from gradwire.emu.replay.connection import RankConnection
 from gradwire.emu.replay.loop import Loop, _events
-from gradwire.emu.replay.ranked import Ranked
+from gradwire.emu.replay.rankrepeat import RankRepeat
 from gradwire.traces.schedules.algorithms.gloo import gloo_ring
 from gradwire.traces.schedules.schedule import Op, Schedule
 from tests.made_plans import messages, schedule_plan
@@ -36,8 +36,8 @@ def written_to(schedule: Schedule, rank: int, peers: tuple[int, ...]) -> list[in
     try:
         ends = [Recorded(mine, peer, order) for (mine, _), peer in zip(pairs, peers, strict=True)]
         plan = schedule_plan(f"star:hosts={schedule.n_ranks}", schedule)
-        ranked = Ranked.of(plan, rank, 0, list[RankConnection](ends), None)
-        loop = Loop(ranked, Aggregating(plan, rank, ()))
+        own = RankRepeat.of(plan, rank, 0, list[RankConnection](ends), None)
+        loop = Loop(own, Aggregating(plan, rank, ()))
         loop._do(loop._state.begin())
     finally:
         for pair in pairs:

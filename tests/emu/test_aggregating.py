@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from gradwire.emu.replay import aggregating, ranked
+from gradwire.emu.replay import aggregating, rankrepeat
 from gradwire.emu.replay.outcome import Outcome
 from gradwire.emu.watch import RunFailed
 from gradwire.planning.openflow.pool import Pool
@@ -175,7 +175,7 @@ def test_a_rank_that_stops_in_the_middle_is_named_by_the_others(monkeypatch: pyt
 def test_ranks_that_compute_for_longer_than_any_patience_are_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ranked, "STALL_S", 0.5)
+    monkeypatch.setattr(rankrepeat, "STALL_S", 0.5)
     tree = star_tree((0, 1))
     schedule = summed(tree, 2, [400, 400])
     schedule = replace(schedule, gates=(Gate(1, 0, (0,), 1_200_000_000), Gate(1, 1, (0,))))

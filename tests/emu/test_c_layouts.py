@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.emu.aggregation import library
-from gradwire.emu.replay import compiled as ranks
+from gradwire.emu.replay import clayout as ranks
 from gradwire.emu.replay.sums import SUM_BITS
 from gradwire.emu.switch import ports
 from gradwire.emu.switch.plane import maps, pools

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from gradwire.emu.aggregation.worker import WorkerFailed
-from gradwire.emu.replay import fleet, ranked
+from gradwire.emu.replay import fleet, rankrepeat
 from gradwire.emu.replay.outcome import Complaint, Outcome
 from gradwire.emu.watch import RunFailed, Watch
 from gradwire.planning.fabrics.spec import parse_fabric
@@ -206,14 +206,14 @@ def test_what_nobody_thought_of_in_an_agent_is_told() -> None:
 def test_a_rank_that_waits_in_vain_is_named_once_with_the_failures_of_the_plan(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ranked, "STALL_S", 0.3)
+    monkeypatch.setattr(rankrepeat, "STALL_S", 0.3)
     schedule = Schedule.of(
         2,
         (Op("message", 10), Op("message", 10, root=1)),
         (Send(0, 0, 1, 0, 10, False), Send(1, 1, 0, 0, 10, False)),
         (Gate(1, 1, (0,), 60 * 10**9),),
     )
-    monkeypatch.setattr(ranked, "longest_quiet_s", lambda schedule, rank: 0.0)
+    monkeypatch.setattr(rankrepeat, "longest_quiet_s", lambda schedule, rank: 0.0)
     plan = on_loopback(schedule)
     port = plan.flows[0].path[-1]
     with pytest.raises(RunFailed) as failed:
@@ -228,7 +228,7 @@ def test_a_rank_that_waits_in_vain_is_named_once_with_the_failures_of_the_plan(
 def test_a_rank_that_waits_while_another_computes_longer_is_not_stalled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ranked, "STALL_S", 0.3)
+    monkeypatch.setattr(rankrepeat, "STALL_S", 0.3)
     schedule = Schedule.of(
         2,
         (Op("message", 10), Op("message", 10, root=1)),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gradwire.emu.replay import ranked
+from gradwire.emu.replay import rankrepeat
 from gradwire.emu.replay.agent import RankAgent
 from gradwire.emu.replay.connection import RankConnection
 from gradwire.planning.plan import Plan
@@ -65,7 +65,7 @@ def test_each_send_leaves_its_delay_after_it_may_and_those_of_a_step_together() 
 
 def test_a_rank_that_waits_for_the_delays_of_others_is_not_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rank 3 hears nothing while two messages are delayed elsewhere, for longer than silence may last."""
-    monkeypatch.setattr(ranked, "STALL_S", 0.1)
+    monkeypatch.setattr(rankrepeat, "STALL_S", 0.1)
     hops = [(0, 1), (1, 0), (0, 3)]
     sends = [Send(i, a, b, 0, 40, reduce=False, needs=(i - 1,) if i else ()) for i, (a, b) in enumerate(hops)]
     ops = [Op("message", 40, tag=i, root=a) for i, (a, _) in enumerate(hops)]

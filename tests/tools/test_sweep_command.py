@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from gradwire.tools import cli, study, studycell, sweep
+from gradwire.tools import cellplanning, cli, study, sweep
 from gradwire.tools.labfile import read_lab
 from gradwire.tools.planmatrix import planned
 from gradwire.tools.study import parse_seeds, study_of
@@ -84,7 +84,7 @@ def test_cells_that_are_kept_are_not_planned_again_and_come_to_the_same(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = swept(path, tmp_path / "out", capsys)
-    monkeypatch.setattr(studycell, "planned", refuse_to_plan)
+    monkeypatch.setattr(cellplanning, "planned", refuse_to_plan)
     assert swept(path, tmp_path / "out", capsys) == first
 
 
@@ -101,7 +101,7 @@ def test_only_what_is_missing_or_cut_short_is_planned_again(
         calls.append(work)
         return real(work, **options)
 
-    monkeypatch.setattr(studycell, "planned", counted)
+    monkeypatch.setattr(cellplanning, "planned", counted)
     assert swept(path, tmp_path / "out", capsys) == first
     assert len(calls) == 1
 
@@ -157,7 +157,7 @@ def test_a_process_that_is_killed_is_named_and_what_was_kept_stays(
 ) -> None:
     cells = study_of(read_lab(path)).cells
     work_out(cells[:2], tmp_path, partial(sweep._in_processes, n_processes=1), quiet=True)
-    monkeypatch.setattr(sweep, "planned_cell_of", _die)
+    monkeypatch.setattr(sweep, "plan_cell", _die)
     with pytest.raises(OSError, match=r"a planning process was killed .*, with star:hosts=4"):
         work_out(cells, tmp_path, partial(sweep._in_processes, n_processes=2), quiet=True)
     assert [load_cell(tmp_path, each.key) is not None for each in cells] == [True] * 2 + [False] * 4
@@ -166,7 +166,7 @@ def test_a_process_that_is_killed_is_named_and_what_was_kept_stays(
 def test_an_interruption_says_what_is_kept(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real: Callable[[Any], Any] = studycell.planned_cell_of
+    real: Callable[[Any], Any] = cellplanning.plan_cell
     cells = study_of(read_lab(path)).cells
 
     def interrupted(each: Any) -> Any:
@@ -174,7 +174,7 @@ def test_an_interruption_says_what_is_kept(
             raise KeyboardInterrupt
         return real(each)
 
-    monkeypatch.setattr(sweep, "planned_cell_of", interrupted)
+    monkeypatch.setattr(sweep, "plan_cell", interrupted)
     with pytest.raises(KeyboardInterrupt, match=r"3 cells in .*; the same command goes on from there"):
         work_out(cells, tmp_path, partial(sweep._in_processes, n_processes=1), quiet=True)
 
@@ -224,3 +224,21 @@ def test_processes_and_a_cluster_cannot_both_be_asked_for(
         cli.main(["sweep", str(path), "--processes", "2", "--ray", "127.0.0.1:6379"])
     assert left.value.code == 1
     assert "--processes and --ray cannot be used together" in capsys.readouterr().err
+
+
+def test_an_expectation_names_the_seeds_with_which_it_fails_and_holds_once_for_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a ring over one switch with two ranks on slow cables the bound depends on where the ranks are."""
+    lab = tmp_path / "slow.yaml"
+    lab.write_text(
+        "name: slow\nmode: plan\njob: {bench: allreduce, begin: 1MiB, ranks: 2}\n"
+        "fabric: 'star:hosts=4,rate=50M,rate@h0=10M,rate@h1=10M'\nalgorithm: ring\nplacement: random\n"
+        "seeds: 0..9\nexpect: ['time <= 300ms']\n"
+    )
+    found = swept(lab, tmp_path / "out", capsys)
+    slow = [cell["seed"] for cell in found["cells"] if cell["fluid_s"] > 0.3]
+    assert 0 < len(slow) < 10
+    said = {each["expectation"]: each["verdict"] for each in found["expectations"]}
+    (held,) = [name for name, verdict in said.items() if verdict == "holds"]
+    assert said == {held: "holds"} | {f"{held}, seed {seed}": "fails" for seed in slow}

@@ -21,7 +21,7 @@ from gradwire.tools.choices import MatrixChoices, NetworkChoices, TrafficChoices
 from gradwire.tools.console import console
 from gradwire.tools.options import HtmlOption, JobArgument, JsonOption, ParquetOption
 from gradwire.tools.outputs import check_file, check_page, check_tables, print_outputs
-from gradwire.tools.partingtable import machine_parts, parts_json, print_parts
+from gradwire.tools.partitiontable import machine_parts, parts_json, print_parts
 from gradwire.tools.planmatrix import PATIENCE_S, Engine, planned, print_cells, to_json, write_page
 from gradwire.tools.plansummary import print_summary, summary
 from gradwire.tools.progressbar import progress_bar
@@ -57,8 +57,8 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
         typer.Option(
             "--machines",
             metavar="FILE",
-            help="Show how the fabric would be parted over the machines in this YAML file; takes one plan "
-            "(docs/machines.md).",
+            help="Show how the fabric would be split over the machines in this YAML file, which nothing "
+            "builds yet; takes one plan (docs/machines.md).",
         ),
     ] = None,
     html: HtmlOption = None,
@@ -78,12 +78,12 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
     check_page(html)
     check_tables(parquet)
     other = _engine(engine)
-    parted = None if machines is None else read_machines(machines)
+    given_machines = None if machines is None else read_machines(machines)
     given = read_job(job, traffic.rank_map)
     title = f"Plan of {source_of(job)}"
     if isinstance(given, Plan):
         refuse_planned(context, job[0])
-        _show_one(given, other, out, html, parquet, title, parted, as_json=as_json)
+        _show_one(given, other, out, html, parquet, title, given_machines, as_json=as_json)
         return
     cells = matrix.cells()
     experiment = traffic.job(given, job, network)
@@ -91,7 +91,7 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
         with progress_bar(quiet=as_json, after_s=PATIENCE_S) as progress:
             progress.add_task("planning", total=1)
             made = plan_of(cells[0], experiment)
-        _show_one(made, other, out, html, parquet, title, parted, as_json=as_json)
+        _show_one(made, other, out, html, parquet, title, given_machines, as_json=as_json)
         return
     for option, value in (("--out", out), ("--machines", machines)):
         if value is not None:

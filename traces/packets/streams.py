@@ -14,10 +14,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.traces.packets.carried import Carried, carried
 from gradwire.traces.packets.cover import Ints, Readable, Timeline, Visible, cover, distinct
 from gradwire.traces.packets.directions import Direction, Rows, by_direction, own_address, points
 from gradwire.traces.packets.packets import ACK, Packets
+from gradwire.traces.packets.payloadcolumns import PayloadColumns, payload_columns
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def assemble(captures: Sequence[Packets], rows_of: Sequence[Rows] | None = None)
     for number, rows in enumerate(rows_of):
         for direction in rows:
             seen[direction].append(number)
-    with_payload = [carried(packets, rows) for packets, rows in zip(captures, rows_of, strict=True)]
+    with_payload = [payload_columns(packets, rows) for packets, rows in zip(captures, rows_of, strict=True)]
     streams = {}
     for direction, numbers in seen.items():
         stream = _stream(direction, captures, owners, at_points, {n: with_payload[n] for n in numbers})
@@ -126,7 +126,7 @@ def _stream(
     captures: Sequence[Packets],
     owners: Sequence[str | None],
     at_points: Sequence[int],
-    files: Mapping[int, Carried],
+    files: Mapping[int, PayloadColumns],
 ) -> Stream | None:
     """None for a stream without payload; `files` are those that have its packets."""
     by_point: defaultdict[int, list[int]] = defaultdict(list)
@@ -172,7 +172,7 @@ def _stream(
 
 
 def _beginning(
-    direction: Direction, captures: Sequence[Packets], files: Mapping[int, Carried]
+    direction: Direction, captures: Sequence[Packets], files: Mapping[int, PayloadColumns]
 ) -> tuple[int, bool | None]:
     """The sequence number of byte 0, and whether the source opened the connection."""
     for number, file in files.items():
@@ -186,7 +186,7 @@ def _beginning(
     return (base + lowest) % (1 << 32), None
 
 
-def _segments(direction: Direction, files: Mapping[int, Carried], first_seq: int) -> Segments:
+def _segments(direction: Direction, files: Mapping[int, PayloadColumns], first_seq: int) -> Segments:
     """What the files of one point saw; a packet that two of them have counts once."""
     parts = []
     for number, file in files.items():

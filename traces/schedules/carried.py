@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import isqrt
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from gradwire.traces.schedules.names import (
     AS_CAPTURED,
     DEFAULTS,
     EARLY,
+    FAMILIES_OF_FEW,
+    FEW_SENDS,
     INA,
     INA_LEAF,
     OF_HOSTS,
@@ -166,3 +169,18 @@ def _allreduce_as_captured(item: Collective, how: How, nbytes: int, most_sends: 
     if n_sends > most_sends:
         raise ValueError(TOO_MANY_SENDS)
     return gloo_ring(how.n_ranks, nbytes, limit)
+
+
+def check_size(name: str, n_ranks: int, collective: CollectiveKind) -> None:
+    """Raise ValueError, before any is made, where each rank may send something to each other one."""
+    n_sends = n_ranks * (n_ranks - 1) * (2 if collective == "allreduce" else 1)
+    kind = name.partition(":")[0]
+    has_few = (
+        name in FEW_SENDS or kind in FAMILIES_OF_FEW or (name == "hierarchical" and collective == "allreduce")
+    )
+    if n_sends > MAX_SENDS and not has_few:
+        fits = isqrt(MAX_SENDS * n_ranks**2 // n_sends)
+        raise ValueError(
+            f"{name} among {n_ranks:,} ranks has up to {n_sends:,} sends, and this machine's memory holds "
+            f"plans of {MAX_SENDS:,}, as for {fits:,} ranks"
+        )

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from math import isqrt
 
 from gradwire.traces.schedules.algorithm import Algorithm, NotServedError, StagesOf
 from gradwire.traces.schedules.carried import (
@@ -12,6 +11,7 @@ from gradwire.traces.schedules.carried import (
     Carried,
     How,
     carried_of,
+    check_size,
     kind_chosen_for,
     name_of,
 )
@@ -31,8 +31,6 @@ from gradwire.traces.schedules.kinds import (
 from gradwire.traces.schedules.locks import Lock
 from gradwire.traces.schedules.names import (
     AS_CAPTURED,
-    FAMILIES_OF_FEW,
-    FEW_SENDS,
     INA,
     INA_LEAF,
     algorithm_names,
@@ -75,7 +73,7 @@ def expand(
     collective = kind_chosen_for(workload)
     in_ranks = _checked_algorithm(algorithm, collective, pace)
     stages = in_ranks.stages if in_ranks else None
-    _check_size(algorithm, workload.n_ranks, collective)
+    check_size(algorithm, workload.n_ranks, collective)
     chosen = chosen_items(workload, iterations)
     _check_wire(chosen.values(), algorithm, wire, has_pairs=stages is not None)
     units = _units(workload, chosen, algorithm)
@@ -200,21 +198,6 @@ def _check(workload: Workload, scale: Fraction, compute: Fraction) -> None:
         )
     if workload.n_ranks > MAX_RANKS:
         raise ValueError(f"the job has {workload.n_ranks:,} ranks; gradwire plans at most {MAX_RANKS:,}")
-
-
-def _check_size(name: str, n_ranks: int, collective: CollectiveKind) -> None:
-    """Raise ValueError, before any is made, where each rank may send something to each other one."""
-    n_sends = n_ranks * (n_ranks - 1) * (2 if collective == "allreduce" else 1)
-    kind = name.partition(":")[0]
-    has_few = (
-        name in FEW_SENDS or kind in FAMILIES_OF_FEW or (name == "hierarchical" and collective == "allreduce")
-    )
-    if n_sends > MAX_SENDS and not has_few:
-        fits = isqrt(MAX_SENDS * n_ranks**2 // n_sends)
-        raise ValueError(
-            f"{name} among {n_ranks:,} ranks has up to {n_sends:,} sends, and this machine's memory holds "
-            f"plans of {MAX_SENDS:,}, as for {fits:,} ranks"
-        )
 
 
 def _checked_algorithm(name: str, collective: CollectiveKind, pace: str | None) -> Algorithm | None:

@@ -1,4 +1,4 @@
-"""Parting a fabric over machines: balanced, and with few cables between them."""
+"""A fabric split over machines: balanced, and with few cables between them."""
 
 from collections import Counter
 from itertools import combinations
@@ -9,13 +9,13 @@ from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.paths import access_switch
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.machines.machinesfile import Machine, check_mtu, machines_of_yaml
-from gradwire.planning.machines.parting import parting
+from gradwire.planning.machines.partition import partition
 
 TWO = (Machine(name="left"), Machine(name="right"))
 
 
 def hosts_of(fabric: Fabric, machines: tuple[Machine, ...]) -> list[int]:
-    made = parting(fabric, machines)
+    made = partition(fabric, machines)
     counts = Counter(made.machine_of[host] for host in fabric.hosts)
     return [counts[machine.name] for machine in machines]
 
@@ -47,28 +47,28 @@ def least_crossing(fabric: Fabric) -> int:
 def test_two_machines_get_half_of_the_hosts_each_over_the_fewest_cables(spec: str) -> None:
     fabric = parse_fabric(spec)
     assert hosts_of(fabric, TWO) == [len(fabric.hosts) // 2] * 2
-    assert len(parting(fabric, TWO).crossing) == least_crossing(fabric)
+    assert len(partition(fabric, TWO).crossing) == least_crossing(fabric)
 
 
 def test_a_fat_tree_is_cut_between_pods_at_half_of_the_cores_cables() -> None:
     """Each of k²/4 cores has a cable to each of k pods; wherever it lives, k/2 of them lead away."""
     for k in (4, 8):
         fabric = parse_fabric(f"fat-tree:k={k}")
-        assert len(parting(fabric, TWO).crossing) == k * k // 4 * (k // 2)
+        assert len(partition(fabric, TWO).crossing) == k * k // 4 * (k // 2)
 
 
 def test_hosts_are_shared_out_as_cores_are_and_live_with_their_switch() -> None:
     fabric = parse_fabric("fat-tree:k=4")
     machines = (Machine(name="a", cores=4), Machine(name="b", cores=2), Machine(name="c", cores=2))
     assert hosts_of(fabric, machines) == [8, 4, 4]
-    machine_of = parting(fabric, machines).machine_of
+    machine_of = partition(fabric, machines).machine_of
     assert set(machine_of) == {*fabric.hosts, *fabric.switches}
     assert all(machine_of[host] == machine_of[access_switch(fabric, host)] for host in fabric.hosts)
 
 
 def test_the_crossing_cables_are_those_whose_ends_live_apart() -> None:
     fabric = parse_fabric("leaf-spine:leaves=3,spines=2,hosts=2")
-    made = parting(fabric, (*TWO, Machine(name="third")))
+    made = partition(fabric, (*TWO, Machine(name="third")))
     apart = [link for link in fabric.links if made.machine_of[link.a] != made.machine_of[link.b]]
     assert list(made.crossing) == apart
     assert len(apart) == 4  # a spine is beside one of three leaves
@@ -76,12 +76,12 @@ def test_the_crossing_cables_are_those_whose_ends_live_apart() -> None:
 
 def test_a_fabric_of_one_switch_cannot_be_parted() -> None:
     with pytest.raises(ValueError, match="1 switch with hosts, too few for 2 machines"):
-        parting(parse_fabric("star:hosts=4"), TWO)
+        partition(parse_fabric("star:hosts=4"), TWO)
 
 
 def test_a_machine_too_small_for_any_switch_is_named() -> None:
     with pytest.raises(ValueError, match="machine right would have no host"):
-        parting(parse_fabric("bigraph:n=4,m=2"), (Machine(name="left", cores=99), Machine(name="right")))
+        partition(parse_fabric("bigraph:n=4,m=2"), (Machine(name="left", cores=99), Machine(name="right")))
 
 
 @pytest.mark.parametrize(("mtu", "fits"), [(1549, False), (1550, True)])

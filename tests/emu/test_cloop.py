@@ -12,13 +12,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradwire.emu.replay import compiled, payload
+from gradwire.emu.replay import clayout, payload
 from gradwire.emu.replay.aggregating import Aggregating
-from gradwire.emu.replay.compiled import ADDING, CompiledLoop, is_for, library
+from gradwire.emu.replay.clayout import ADDING, library
+from gradwire.emu.replay.cloop import CompiledLoop, is_for
 from gradwire.emu.replay.connection import PeerLost, RankConnection
 from gradwire.emu.replay.loop import Loop
 from gradwire.emu.replay.outcome import RankTimes
-from gradwire.emu.replay.ranked import Ranked
+from gradwire.emu.replay.rankrepeat import RankRepeat
 from gradwire.emu.replay.state import Possible, RankState
 from gradwire.planning.plan import Plan
 from gradwire.traces.framing.gloo import Opcode, encode_preamble
@@ -27,7 +28,7 @@ from gradwire.traces.schedules.dtypes import DTYPES, DType
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import Gate, Op, Schedule
 from gradwire.traces.schedules.sends import Send
-from tests.made_plans import schedule_plan
+from tests.made_plans import schedule_plan, unchecked_plan
 
 MADE: list[tuple[int, str]] = [
     (2, "ring"),
@@ -49,8 +50,8 @@ def scheduled(n_ranks: int, name: str) -> Schedule:
     return replace(one, gates=gates)
 
 
-def ranked_of(plan: Plan, rank: int, connections: list[RankConnection]) -> Ranked:
-    return Ranked.of(plan, rank, 0, connections, None)
+def own_of(plan: Plan, rank: int, connections: list[RankConnection]) -> RankRepeat:
+    return RankRepeat.of(plan, rank, 0, connections, None)
 
 
 class Wire:
@@ -70,8 +71,8 @@ class Wire:
 
 
 def carried_out(
-    plan: Plan, made: Callable[[Ranked], object]
-) -> tuple[list[Ranked], dict[tuple[int, int], list[tuple[int, ...]]]]:
+    plan: Plan, made: Callable[[RankRepeat], object]
+) -> tuple[list[RankRepeat], dict[tuple[int, int], list[tuple[int, ...]]]]:
     """All ranks' loops, each a thread; what they leave, and the messages of each way in order."""
     wires = {pair: Wire() for pair in {tuple(sorted(pair)) for pair in plan.schedule.sends.pairs()}}
     ends: dict[int, list[RankConnection]] = {rank: [] for rank in range(plan.n_ranks)}
@@ -79,8 +80,8 @@ def carried_out(
         for sock, rank, peer in ((wire.outer[0], low, high), (wire.outer[1], high, low)):
             sock.settimeout(0)
             ends[rank].append(RankConnection(sock, peer))
-    all_ranked = [ranked_of(plan, rank, ends[rank]) for rank in range(plan.n_ranks)]
-    loops = [made(each) for each in all_ranked]
+    all_ranks = [own_of(plan, rank, ends[rank]) for rank in range(plan.n_ranks)]
+    loops = [made(each) for each in all_ranks]
     start_ns = time.monotonic_ns() + 5_000_000
     threads = [threading.Thread(target=loop.run, args=(start_ns,)) for loop in loops]  # type: ignore[attr-defined]
     for thread in threads:
@@ -93,7 +94,7 @@ def carried_out(
         messages[low, high], messages[high, low] = map(messages_of, wire.passed)
         for sock in wire.outer:
             sock.close()
-    return all_ranked, messages
+    return all_ranks, messages
 
 
 def messages_of(data: bytes | bytearray) -> list[tuple[int, ...]]:
@@ -128,11 +129,21 @@ def test_both_loops_add_up_the_same_and_say_the_same_to_each_rank(n_ranks: int, 
             ]
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_halves_of_a_swap_that_cross_while_both_are_still_being_sent_add_up(dtype: DType) -> None:
+    """Of 8 MiB a socket takes a part at a time, so what comes in is added behind what has left."""
+    schedule = expand(made_allreduce(2, 8 << 20), "halving-doubling", wire=dtype)
+    both = expand(made_allreduce(2, 8 << 20), "recursive-doubling", wire=dtype)
+    for each in (schedule, both):
+        all_ranks, _ = carried_out(schedule_plan("star:hosts=2", each), CompiledLoop)
+        assert [payload.count_wrong(each, own.rank, own.buffers) for own in all_ranks] == [0, 0]
+
+
 @pytest.mark.parametrize(("n_ranks", "name"), MADE)
 def test_no_send_leaves_before_what_it_waits_for_is_there(n_ranks: int, name: str) -> None:
     schedule = scheduled(n_ranks, name)
-    all_ranked, _ = carried_out(schedule_plan(f"star:hosts={schedule.n_ranks}", schedule), CompiledLoop)
-    times: list[RankTimes] = [each.times for each in all_ranked]
+    all_ranks, _ = carried_out(schedule_plan(f"star:hosts={schedule.n_ranks}", schedule), CompiledLoop)
+    times: list[RankTimes] = [each.times for each in all_ranks]
     for number, send in enumerate(schedule.sends):
         queued_ns = times[send.src].queued_ns[number]
         over_ns = [
@@ -148,7 +159,7 @@ def loop_of(plan: Plan, rank: int) -> CompiledLoop:
     pairs = plan.schedule.sends.pairs()
     peers = {dst for src, dst in pairs if src == rank} | {src for src, dst in pairs if dst == rank}
     sockets = [socket.socket() for _ in peers]
-    loop = CompiledLoop(ranked_of(plan, rank, list(map(RankConnection, sockets, sorted(peers)))))
+    loop = CompiledLoop(own_of(plan, rank, list(map(RankConnection, sockets, sorted(peers)))))
     for sock in sockets:
         sock.close()
     return loop
@@ -222,7 +233,7 @@ def joined(parts: list[Schedule], draw: random.Random) -> Schedule:
     ops += [Op("compute", 0, root=rank) for rank in range(n_ranks)]
     gates = [Gate(n_ops + rank, rank, (0,), draw.randint(1, 5)) for rank in range(n_ranks)]
     gates += [
-        Gate(op, rank, (op - 1,), draw.choice((0, 3)))
+        Gate(op, rank, tuple(range(op)), draw.choice((0, 3)))
         for op in range(1, n_ops)
         for rank in range(n_ranks)
         if draw.random() < 0.7
@@ -257,7 +268,7 @@ def hostile(data: bytes) -> str:
     theirs.sendall(data)
     theirs.shutdown(socket.SHUT_WR)
     try:
-        CompiledLoop(ranked_of(plan, 1, [RankConnection(ours, 0)])).run(time.monotonic_ns())
+        CompiledLoop(own_of(plan, 1, [RankConnection(ours, 0)])).run(time.monotonic_ns())
     except PeerLost as error:
         return str(error)
     finally:
@@ -297,23 +308,66 @@ def test_a_send_beyond_its_buffer_is_never_given_to_c() -> None:
     spoiled = replace(plan, schedule=replace(schedule, sends=beyond))
     for rank in (0, 1):
         with pytest.raises(IndexError):
-            CompiledLoop(ranked_of(spoiled, rank, []))
+            CompiledLoop(own_of(spoiled, rank, []))
 
 
-def test_peers_are_handed_what_is_for_them_in_the_order_of_operations() -> None:
-    """All go onto the host's one link: what is queued first must not wait behind the rest."""
+def test_peers_are_handed_what_becomes_possible_at_once_in_the_order_of_operations() -> None:
+    """All go onto the host's one link: what is first must not wait behind the rest."""
     n = 6
     ops = tuple(Op("message", 100, tag=i) for i in range(n - 1))
-    sends = tuple(Send(i, 0, i + 1, 0, 100, False) for i in range(n - 1))
-    all_ranked, _ = carried_out(schedule_plan(f"star:hosts={n}", Schedule.of(n, ops, sends)), CompiledLoop)
-    queued_ns, handed_ns = all_ranked[0].times.queued_ns, all_ranked[0].times.handed_ns
-    assert sorted(handed_ns, key=lambda number: handed_ns[number]) == sorted(
-        queued_ns, key=lambda number: queued_ns[number]
+    frees = Send(0, n - 1, 0, 0, 100, False)
+    sends = (frees, *(Send(i, 0, i, 0, 100, False) for i in range(1, n - 1)))
+    gates = (Gate(0, n - 1, (), 50_000_000), *(Gate(i, 0, (0,)) for i in range(1, n - 1)))
+    schedule = Schedule.of(n, ops, sends, gates)
+    all_ranks, _ = carried_out(unchecked_plan(f"star:hosts={n}", schedule), CompiledLoop)
+    handed_ns = all_ranks[0].times.handed_ns
+    assert sorted(handed_ns, key=lambda number: handed_ns[number]) == [1, 2, 3, 4]
+
+
+def test_of_an_operation_a_notice_to_receive_goes_before_the_ranks_own_data() -> None:
+    """Receive 2 and send 1 become possible together, and go over one connection."""
+    sends = (
+        Send(0, 1, 0, 0, 100, False),
+        Send(0, 0, 1, 0, 100, False, needs=(0,)),
+        Send(0, 1, 0, 100, 100, False, needs=(0,), ready=(0,)),
     )
+    plan = unchecked_plan("star:hosts=2", Schedule.of(2, (Op("allreduce", 200),), sends))
+    _, said_in_c = carried_out(plan, CompiledLoop)
+    _, said = carried_out(plan, lambda each: Loop(each, Aggregating(plan, each.rank, ())))
+    opcodes = [opcode for opcode, _, _ in said_in_c[0, 1]]
+    assert opcodes.count(Opcode.RECV_READY) == 2
+    assert opcodes.index(Opcode.SEND_READY) > max(
+        place for place, opcode in enumerate(opcodes) if opcode == Opcode.RECV_READY
+    )
+    assert said_in_c[0, 1] == said[0, 1]
+
+
+@pytest.mark.parametrize("piece_nbytes", [1, 3, 7, 250])
+def test_numbers_that_come_in_pieces_that_end_within_one_are_added_right(piece_nbytes: int) -> None:
+    nbytes = 1000
+    schedule = Schedule.of(2, (Op("allreduce", nbytes),), (Send(0, 0, 1, 0, nbytes, True),))
+    ours, theirs = socket.socketpair()
+    ours.settimeout(0)
+    own = own_of(unchecked_plan("star:hosts=2", schedule), 1, [RankConnection(ours, 0)])
+    before = own.buffers[0].view(np.float32).copy()
+    numbers = np.arange(nbytes // 4, dtype=np.float32)
+    loop = CompiledLoop(own)
+    rank = threading.Thread(target=loop.run, args=(time.monotonic_ns(),))
+    rank.start()
+    slot = int(loop.lanes["slot"][0])
+    data = encode_preamble(Opcode.DATA, slot, nbytes) + numbers.tobytes()
+    for at in range(0, len(data), piece_nbytes):
+        theirs.sendall(data[at : at + piece_nbytes])
+        if piece_nbytes > 1:
+            time.sleep(1e-4)
+    rank.join(10)
+    ours.close()
+    theirs.close()
+    assert np.array_equal(own.buffers[0].view(np.float32), before + numbers)
 
 
 def test_a_library_of_other_layouts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     library.cache_clear()
-    monkeypatch.setattr(compiled, "TRANSFER", np.dtype([("bytes", np.uint64)]))
-    with pytest.raises(OSError, match="the ranks' library is another version's; run sudo"):
+    monkeypatch.setattr(clayout, "TRANSFER", np.dtype([("bytes", np.uint64)]))
+    with pytest.raises(OSError, match=r"librank\.so is another version's; run sudo"):
         library()

@@ -1,4 +1,4 @@
-"""Parts a fabric over machines: which node lives where, so that few cables cross from one to another.
+"""Splits a fabric over machines: which node lives where, so that few cables cross from one to another.
 
 Hosts live with their switch.  Each machine gets hosts in proportion to its cores, as nearly as whole switches
 allow; switches without hosts go where most of their cables lead.  From two orders of the switches with hosts
@@ -24,14 +24,14 @@ Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Parting:
+class Partition:
     """The machine of each node, by name, and the cables that join nodes of different machines."""
 
     machine_of: Mapping[str, str]
     crossing: tuple[Link, ...]
 
 
-def parting(fabric: Fabric, machines: Sequence[Machine]) -> Parting:
+def partition(fabric: Fabric, machines: Sequence[Machine]) -> Partition:
     """Always the same for the same arguments.  Raise ValueError if a machine would have no host."""
     n_at = Counter(access_switch(fabric, host) for host in fabric.hosts)
     if len(n_at) < len(machines):
@@ -55,7 +55,7 @@ def parting(fabric: Fabric, machines: Sequence[Machine]) -> Parting:
                 f"{show_count(machine.cores, 'core')} is too small a share: leave it out, or raise its cores"
             )
     crossing = tuple(link for link in fabric.links if machine_of[link.a] != machine_of[link.b])
-    return Parting(machine_of, crossing)
+    return Partition(machine_of, crossing)
 
 
 def _cables(fabric: Fabric) -> Numbers:

@@ -10,7 +10,7 @@ from gradwire.traces.packets.directions import Direction, Rows, first_syns
 from gradwire.traces.packets.packets import PSH, Packets
 
 
-class Carried(NamedTuple):
+class PayloadColumns(NamedTuple):
     """A file's TCP packets with payload, one direction after the other, each in the order of time.
 
     `parts` says which are a direction's, `syn` is the row of its first SYN in the file.  `first_seq` is
@@ -40,7 +40,7 @@ class Carried(NamedTuple):
         return np.cumsum(steps, out=steps)
 
 
-def carried(packets: Packets, rows_of: Rows) -> Carried:
+def payload_columns(packets: Packets, rows_of: Rows) -> PayloadColumns:
     """Of all directions at once, as for a few packets numpy takes longer to begin than to end."""
     rows = np.concatenate([np.empty(0, np.int64), *rows_of.values()])
     ends = np.cumsum([0, *map(len, rows_of.values())])
@@ -48,7 +48,7 @@ def carried(packets: Packets, rows_of: Rows) -> Carried:
     cuts = np.concatenate([[0], np.cumsum(carries)])[ends].tolist()
     rows = rows[carries]
     seq = packets.seq[rows]
-    return Carried(
+    return PayloadColumns(
         parts=dict(zip(rows_of, map(slice, cuts, cuts[1:]), strict=True)),
         syn=first_syns(packets, rows_of),
         time_ns=packets.time_ns[rows],

@@ -19,7 +19,7 @@ STALL_S = 15.0  # no event at all for so long, with nothing to compute or to men
 
 
 @dataclass
-class Ranked:
+class RankRepeat:
     """One rank's part of one repeat: its connections by peer, its buffers by operation.
 
     `place` is where the rank says how far it is, if somebody watches; silence for longer than `stall_s` is a
@@ -40,7 +40,7 @@ class Ranked:
     @classmethod
     def of(
         cls, plan: Plan, rank: int, repeat: int, connections: Sequence[RankConnection], place: Place | None
-    ) -> "Ranked":
+    ) -> "RankRepeat":
         """With buffers as they are before the repeat."""
         stall_s = STALL_S + outage_s(plan.failures) + longest_quiet_s(plan.schedule, rank)
         if plan.schedule.send_delay_ns:  # all others may be waiting one after the other

@@ -8,7 +8,7 @@ from rich.console import Console
 from gradwire.planning.fabrics.fabric import Egress
 from gradwire.planning.fabrics.nodenames import ranges
 from gradwire.planning.machines.machinesfile import Machines, check_mtu
-from gradwire.planning.machines.parting import parting
+from gradwire.planning.machines.partition import partition
 from gradwire.planning.model.loads import PlanLoad
 from gradwire.planning.plan import Plan
 from gradwire.tools.table import columns, rich_table, table_of
@@ -33,7 +33,7 @@ class MachinePart:
 def machine_parts(plan: Plan, load: PlanLoad, machines: Machines) -> list[MachinePart]:
     """One for each machine, in the file's order; `load` is the plan's.  Raise ValueError."""
     check_mtu(plan.fabric, machines)
-    made, fabric = parting(plan.fabric, machines.machines), plan.fabric
+    made, fabric = partition(plan.fabric, machines.machines), plan.fabric
     parts = []
     for machine in machines.machines:
         ends = [

@@ -6,7 +6,7 @@ from gradwire.tools.planmatrix import planned
 from gradwire.tools.study import StudyCell
 
 
-def planned_cell_of(each: StudyCell) -> PlannedCell:
+def plan_cell(each: StudyCell) -> PlannedCell:
     """The cell with its figures, or refused."""
     try:
         (made,) = planned([(each.cell, each.experiment)], in_full=False, quiet=True)
