@@ -19,7 +19,7 @@ from gradwire.results.quantities import QUANTITIES, Quantity, Unit, parse_value,
 from gradwire.traces.units import not_one_of, parse_size
 
 MAX_LENGTH = 500
-SELECTORS = ("fabric", "algorithm", "placement", "routes", "size")
+SELECTORS = ("fabric", "algorithm", "placement", "routes", "size", "job")
 COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
     "<=": operator.le,
     ">=": operator.ge,

@@ -22,8 +22,8 @@ class Subject:
     """A cell that expectations may be about.
 
     `fabrics` are the names of its fabric: its spec, and as somebody wrote it.  `nbytes` is the size of a
-    `bench`.  `fabric` has the links that can be named.  `plan` is what will be carried out, if that is known,
-    `result` what it came to.
+    `bench`, `job` the name of its job in a study with several.  `fabric` has the links that can be named.
+    `plan` is what will be carried out, if that is known, `result` what it came to.
     """
 
     fabrics: tuple[str, ...]
@@ -31,6 +31,7 @@ class Subject:
     placement: str
     routes: str
     nbytes: int | None = None
+    job: str = ""
     refused: bool = False
     fabric: Fabric | None = None
     plan: Plan | None = None
@@ -39,7 +40,8 @@ class Subject:
     @property
     def name(self) -> str:
         size = "" if self.nbytes is None else f", {show_nbytes(self.nbytes)}"
-        return f"{self.algorithm}, {self.placement}, {self.routes}{size} on {self.fabrics[0]}"
+        job = f"{self.job}: " if self.job else ""
+        return f"{job}{self.algorithm}, {self.placement}, {self.routes}{size} on {self.fabrics[0]}"
 
     @property
     def is_doubtful(self) -> bool:

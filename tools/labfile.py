@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args
 
@@ -22,7 +22,7 @@ from gradwire.planning.jobs import STDIN
 from gradwire.results.expectations import Expectation, parse_expectation, selection_of
 from gradwire.tools.choicekeys import is_name_or_file
 from gradwire.tools.exits import is_for_people, one_line
-from gradwire.tools.labkeys import LabFile, Part, fault_text, place_of
+from gradwire.tools.labkeys import NO_JOB, LabFile, Part, fault_text, place_of
 from gradwire.tools.stdin import DASH
 from gradwire.traces.files import read_at_most
 from gradwire.traces.plainyaml import compose, line_of
@@ -35,6 +35,7 @@ _QUOTED = re.compile("'([^']+)'")
 _WORD = re.compile(r"[a-z][a-z-]+")
 Choices = TypeVar("Choices")
 Place = Sequence[str | int]
+Job = Part | tuple[Path, ...]
 
 
 class BadLab(ValueError):
@@ -46,19 +47,22 @@ class Lab:
     """A lab file as it was read.
 
     `job` is what is sent: paths, or a part of tools.labkeys.  `fabrics` are those that the file names, each
-    after its text there, `given` the choices that it makes, by their names.  A study has `seeds`, as texts.
+    after its text there, `given` the choices that it makes, by their names.  A study has `seeds`, as texts,
+    and perhaps several `jobs` by their names; then `job` is the one that is called `job_name`.
     """
 
     path: Path
     node: Node
     name: str
     mode: str | None
-    job: Part | tuple[Path, ...]
+    job: Job
     fabrics: tuple[tuple[str, Fabric], ...]
     given: Mapping[str, Any]
     expect: tuple[Expectation, ...]
     draw: tuple[str, ...]
     seeds: tuple[str, ...] = ()
+    jobs: Mapping[str, Job] = field(default_factory=dict)
+    job_name: str = ""
 
     def choices(self, defaults: Choices) -> Choices:
         """`defaults`, a dataclass of choices, with what the file says of its fields."""
@@ -77,6 +81,8 @@ class Lab:
         """Raise what is wrong in the block as BadLab, with the line of `place`; with `or_quoted` rather with
         that of a text in the file that the error quotes.
         """
+        if self.job_name and place[:1] == ("job",):
+            place = ("jobs", self.job_name, *place[1:])
         try:
             yield
         except BadLab:
@@ -143,10 +149,19 @@ def _with_advice(said: str) -> str:
 def _lab(path: Path, node: Node, keys: Part) -> Lab:
     given = keys.given
     folder = path.parent
-    job = given.pop("job")
-    expect = given.pop("expect", [])
+    jobs = {
+        name: tuple(placed(job, None, folder)) if isinstance(job, list) else job
+        for name, job in given.pop("jobs", {}).items()
+    }
+    if "job" in given and jobs:
+        raise _bad(path, node, ("jobs",), "job has no effect beside jobs; leave one of them out")
+    if "job" not in given and not jobs:
+        raise _bad(path, node, ("job",), NO_JOB)
+    job_name = next(iter(jobs), "")
+    job = jobs[job_name] if jobs else given.pop("job")
     if isinstance(job, list):
         job = tuple(placed(job, None, folder))
+    expect = given.pop("expect", [])
     return Lab(
         path,
         node,
@@ -157,6 +172,8 @@ def _lab(path: Path, node: Node, keys: Part) -> Lab:
         expect=tuple(_expectations(path, node, expect)),
         draw=tuple(given.pop("draw", ())),
         seeds=tuple(given.pop("seeds", ())),
+        jobs=jobs,
+        job_name=job_name,
         given=given,
     )
 

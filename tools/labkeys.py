@@ -29,7 +29,7 @@ from gradwire.tools.choicekeys import OF_COMMAND, key_of
 from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices
 from gradwire.tools.makechoices import KINDS, SizeChoices
 from gradwire.traces.complaints import words_for
-from gradwire.traces.units import no_key, not_one_of
+from gradwire.traces.units import MOST_LETTERS, no_key, not_one_of
 
 MAX_ITEMS = 1000
 DRAWINGS = ("html", "svg", "csv")
@@ -151,7 +151,7 @@ def _kind_of_job(value: object) -> str | None:
     return next((f"({kind})" for kind in ("sample", "bench") if kind in value), None)
 
 
-Job = _either({"(paths)": Paths, "(sample)": Sample, "(bench)": Bench, **MAKES}, _kind_of_job)
+Job: Any = _either({"(paths)": Paths, "(sample)": Sample, "(bench)": Bench, **MAKES}, _kind_of_job)
 Where = _part(
     "Where",
     "The cells that an expectation is about; * stands for anything.",
@@ -180,7 +180,16 @@ LabFile = _part(
     "A lab of gradwire: a job, where it runs, and what is expected of it (docs/labs.md).",
     {
         "name": _said(Name, "What it is called; unless given, as its file."),
-        "job": (Job, Field(description=f"What is sent: {JOBS}.")),
+        "job": (Job, Field(None, description=f"What is sent: {JOBS}.")),
+        "jobs": (
+            dict[Name, Job],
+            Field(
+                None,
+                min_length=1,
+                max_length=MAX_ITEMS,
+                description="For `sweep`, in place of job: several by names, each as job has it.",
+            ),
+        ),
         "mode": _said(
             Literal["plan", "replay", "bench"],
             "plan: plan the cells and send nothing. replay: send a job's traffic. bench: measure a "
@@ -208,6 +217,7 @@ LabFile = _part(
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a lab file, for editors."""
     made = LabFile.model_json_schema(by_alias=True)
+    made["oneOf"] = [{"required": ["job"]}, {"required": ["jobs"]}]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_without_nulls(made)}
 
 
@@ -243,6 +253,9 @@ def place_of(fault: ErrorDetails) -> list[str | int]:
     return [step for step in fault["loc"] if not str(step).startswith("(")]
 
 
+NO_JOB = f"job is missing: it is {JOBS}"
+
+
 def fault_text(fault: ErrorDetails) -> str:
     """What is wrong, in words for a person."""
     place = place_of(fault)
@@ -250,11 +263,9 @@ def fault_text(fault: ErrorDetails) -> str:
     match fault["type"], place:
         case "extra_forbidden", _:
             return _unknown(key, fault["loc"])
-        case "missing", ["job"]:
-            return f"job is missing: it is {JOBS}"
-        case (("union_tag_not_found" | "missing"), ["job", *_]):
-            return f"job is not {JOBS}"
-        case "union_tag_invalid", ["job"]:
+        case (("union_tag_not_found" | "missing"), ["job", *_] | ["jobs", _, *_]):
+            return f"{'.'.join(map(str, place))} is not {JOBS}"
+        case "union_tag_invalid", ["job"] | ["jobs", _]:
             return not_one_of("kind of job", str(fault["input"]["make"]), KINDS)
         case "greater_than_equal", _:
             return f"{key} must be {fault['ctx']['ge']} or more, not {fault['input']}"
@@ -264,8 +275,10 @@ def fault_text(fault: ErrorDetails) -> str:
             return f"{key} is empty; leave it out, or write a value"
         case "too_long", _:
             return f"{key} has more than {MAX_ITEMS} values"
-        case "string_pattern_mismatch", ["name"]:
-            return f"name {fault['input']!r} can have letters, digits, '.', '-', '_' and single spaces only"
+        case (("string_pattern_mismatch" | "string_too_long"), ["name"] | ["jobs", *_]):
+            what = "name" if place == ["name"] else "the name of a job,"
+            said = f"{what} {fault['input'][:MOST_LETTERS]!r}"
+            return f"{said} can have letters, digits, '.', '-', '_' and single spaces only, at most 60"
         case "literal_error", _:
             return f"{'.'.join(map(str, place))} is {fault['input']!r}: it can be {fault['ctx']['expected']}"
     words = words_for(fault["type"])

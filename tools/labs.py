@@ -35,7 +35,7 @@ def run_labs(
     verbose: bool,
 ) -> int:
     """The exit code, also of a `check`, which sends nothing.  Raise BadLab before anything is sent."""
-    works = [lab_work(_without_seeds(read_lab(path))) for path in with_stdin(labs)]
+    works = [lab_work(_not_a_study(read_lab(path))) for path in with_stdin(labs)]
     if not check:
         for work in works:
             _check_machine(work)
@@ -59,11 +59,12 @@ def run_labs(
     return max(result.exit_code for result in results)
 
 
-def _without_seeds(lab: Lab) -> Lab:
+def _not_a_study(lab: Lab) -> Lab:
     """Raise BadLab for a study."""
-    if lab.seeds:
-        with lab.blamed("seeds"):
-            raise ValueError("seeds makes this a study: run it with gradwire sweep, or write one seed")
+    for key, one in (("seeds", "one seed"), ("jobs", "one job")):
+        if getattr(lab, key):
+            with lab.blamed(key):
+                raise ValueError(f"{key} makes this a study: run it with gradwire sweep, or write {one}")
     return lab
 
 

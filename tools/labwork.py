@@ -87,6 +87,7 @@ class LabWork:
             placement=cell.placement,
             routes=cell.routes,
             nbytes=_size(self.lab, experiment) if experiment else None,
+            job=self.lab.job_name,
             refused=refused,
             fabric=cell.fabric,
             plan=known if isinstance(known, Plan) else None,
@@ -95,10 +96,15 @@ class LabWork:
 
     def check(self, of: Sequence[Plan | Row | PlannedCell | None]) -> None:
         """Raise BadLab for an expectation that cannot be computed of these cells."""
-        subjects = self.subjects(of)
-        for number, expectation in enumerate(self.lab.expect):
-            with self.lab.blamed("expect", number):
-                check(expectation, subjects, is_run=self.run is not None)
+        check_expectations(self.lab, self.subjects(of), is_run=self.run is not None)
+
+    def with_seed(self, seed: int) -> "LabWork":
+        """The same with another seed.  Raise as `lab_work` does."""
+        lab = replace(self.lab, given={**self.lab.given, "seed": seed})
+        if "jitter" in lab.given:  # which draws how long ranks compute
+            return lab_work(lab)
+        cells = [(cell, replace(experiment, seed=seed)) for cell, experiment in self.work.cells]
+        return replace(self, lab=lab, work=replace(self.work, cells=cells))
 
     def todo(self) -> list[Plan | Row]:
         """The plans of what is sent, none with mode: plan.  Raise BadLab for what cannot be planned, and for
@@ -112,6 +118,13 @@ class LabWork:
         return todo
 
 
+def check_expectations(lab: Lab, subjects: Sequence[Subject], *, is_run: bool) -> None:
+    """Raise BadLab for an expectation that cannot be computed of these cells."""
+    for number, expectation in enumerate(lab.expect):
+        with lab.blamed("expect", number):
+            check(expectation, subjects, is_run=is_run)
+
+
 def _size(lab: Lab, experiment: Experiment) -> int | None:
     """The size that a bench asked for, which with a data type is in its numbers."""
     item = experiment.workload.items[0]
@@ -122,7 +135,7 @@ def _size(lab: Lab, experiment: Experiment) -> int | None:
 
 
 def lab_work(lab: Lab) -> LabWork:
-    """Raise BadLab for what cannot be planned or run as the file says."""
+    """What is done with the lab's job.  Raise BadLab for what cannot be planned or run as the file says."""
     is_bench = isinstance(lab.job, Bench)
     mode = _mode(lab)
     defaults = defaults_of(bench if is_bench else replay)
@@ -136,7 +149,8 @@ def lab_work(lab: Lab) -> LabWork:
         made = LabWork(lab, mode, make(lab, choices, [fabric for _, fabric in fabrics]), fabrics, choices)
         if made.run:
             made.run.options  # noqa: B018 - which refuses what they cannot be
-    made.check([None] * len(made.work.cells or [None]))
+    if not lab.jobs:  # else they may be about cells of other jobs
+        made.check([None] * len(made.work.cells or [None]))
     return made
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from gradwire import COMMAND
-from gradwire.results.plannedcells import PlannedCell
+from gradwire.results.studyresults import CellResult
 from gradwire.tools.cellplanning import plan_cell
 from gradwire.tools.study import StudyCell, code_digest
 
@@ -18,7 +18,7 @@ RETRIES = 10  # of a cell whose node has died
 
 def on_cluster(
     todo: Sequence[StudyCell], address: str
-) -> Generator[tuple[StudyCell, PlannedCell], None, None]:
+) -> Generator[tuple[StudyCell, CellResult], None, None]:
     """Each cell as it is done.
 
     Raise FileNotFoundError without Ray; OSError without a cluster at the address, for a node that does not

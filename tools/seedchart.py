@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from gradwire.results.seedsummary import SeedSummary
+from gradwire.results.studyresults import SeedSummary
 from gradwire.tools.bars import (
     AXIS_HEIGHT,
     BAR_HEIGHT,
@@ -26,11 +26,11 @@ def seed_chart(some: Sequence[SeedSummary]) -> str:
     full_s = SLACK * max(max(each.times_s) for each in shown)
     parts: list[str] = []
     y = 0
-    for fabric in dict.fromkeys(each.first.fabric for each in shown):
+    for fabric in dict.fromkeys(each.first.cell.fabric for each in shown):
         parts.append(f'<text class="group" x="0" y="{y + 18}">{escape(fabric)}</text>')
         y += GROUP_HEIGHT
         for each in shown:
-            if each.first.fabric == fabric:
+            if each.first.cell.fabric == fabric:
                 parts += _bar(each, y, full_s)
                 y += ROW_HEIGHT
     size = f'width="100%" height="{y + AXIS_HEIGHT}"'
@@ -39,8 +39,9 @@ def seed_chart(some: Sequence[SeedSummary]) -> str:
 
 
 def _bar(each: SeedSummary, y: int, full_s: float) -> Iterator[str]:
-    cell = each.first
-    name = f"{cell.algorithm} · {cell.placement} · {cell.routes}"
+    cell = each.first.cell
+    job = f"{each.first.job}: " if each.first.job else ""
+    name = f"{job}{cell.algorithm} · {cell.placement} · {cell.routes}"
     least_s, mean_s, longest_s = min(each.times_s), each.mean_s, max(each.times_s)
     bound_s = min(each.bound_s or 0.0, mean_s)
     top, middle, end = y + BAR_TOP, y + BAR_TOP + BAR_HEIGHT / 2, y + BAR_TOP + BAR_HEIGHT

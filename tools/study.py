@@ -1,18 +1,22 @@
-"""A study: a lab with mode: plan and several seeds.  Its cells, each with the key that it is kept by."""
+"""A study: a lab with mode: plan, and perhaps seeds and jobs.  Its cells, each with the key it is kept by."""
 
 import hashlib
 import importlib.metadata
 import re
 import sys
 import sysconfig
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cache
+from typing import Any
 
 from gradwire.emu.project import PROJECT
 from gradwire.planning.experiment import Cell, Experiment
+from gradwire.results.outcomes import Subject
+from gradwire.results.plannedcells import PlannedCell
+from gradwire.results.rowchoices import cell_name
 from gradwire.tools.labfile import Lab
-from gradwire.tools.labwork import PLAN, LabWork, lab_work
+from gradwire.tools.labwork import PLAN, LabWork, check_expectations, lab_work
 
 MAX_SEEDS = 1000
 MAX_CELLS = 100_000
@@ -23,8 +27,11 @@ _COMPILED = (".c", ".h", ".py")
 
 @dataclass(frozen=True, slots=True)
 class StudyCell:
-    """One cell of a study with one seed; `key` is a hash of everything that its figures depend on."""
+    """One cell of a study with one job, by its name, and one seed; `key` is a hash of everything that its
+    figures depend on.
+    """
 
+    job: str
     seed: int
     cell: Cell
     experiment: Experiment
@@ -33,16 +40,32 @@ class StudyCell:
     @property
     def name(self) -> str:
         cell = self.cell
-        return f"{cell.fabric.spec} {cell.algorithm} {cell.placement} {cell.routes}, seed {self.seed}"
+        name = cell_name(cell.fabric.spec, cell.algorithm, cell.placement, cell.routes)
+        return f"{f'{self.job}: ' if self.job else ''}{name}, seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """The `works` of a lab, one for each seed, and all their cells in the same order."""
+    """The works of a lab for each seed, one for each job, and all their cells in the same order."""
 
     lab: Lab
-    works: tuple[LabWork, ...]
+    works: Mapping[int, tuple[LabWork, ...]]
     cells: tuple[StudyCell, ...]
+
+    def subjects(self, seed: int, of: Sequence[PlannedCell | None]) -> list[Subject]:
+        """The cells of one seed as expectations see them, with what is known of each."""
+        rest = iter(of)
+        return [
+            subject
+            for work in self.works[seed]
+            for subject in work.subjects([next(rest) for _ in work.work.cells])
+        ]
+
+    def check(self, seed: int, of: Sequence[PlannedCell | None]) -> list[Subject]:
+        """The same.  Raise BadLab for an expectation that cannot be computed of these cells."""
+        subjects = self.subjects(seed, of)
+        check_expectations(self.lab, subjects, is_run=False)
+        return subjects
 
 
 def study_of(lab: Lab) -> Study:
@@ -58,16 +81,32 @@ def study_of(lab: Lab) -> Study:
     if lab.draw:
         with lab.blamed("draw"):
             raise ValueError("sweep always writes a page and a table; leave draw out")
-    works = []
-    for seed in seeds or (int(lab.given.get("seed", 0)),):
-        works.append(lab_work(replace(lab, given={**lab.given, "seed": seed})))
-        if works[0].work.plan:
-            with lab.blamed("job"):
-                raise ValueError("the job is a plan, which has one cell; give a capture or a workload")
-        if len(works[0].work.cells) * len(seeds) > MAX_CELLS:
-            with lab.blamed("seeds"):
-                raise ValueError(f"more than {MAX_CELLS:,} cells; take fewer seeds or fewer choices")
-    return Study(lab, tuple(works), tuple(_cells(works)))
+    seeds = seeds or (int(lab.given.get("seed", 0)),)
+    first = [_work(each, seeds[0]) for each in _labs(lab)]
+    n_cells = len(seeds) * sum(len(work.work.cells) for work in first)
+    if n_cells > MAX_CELLS:
+        with lab.blamed("seeds"):
+            raise ValueError(f"{n_cells:,} cells are more than {MAX_CELLS:,}; take fewer seeds or choices")
+    works = {seed: tuple(work.with_seed(seed) for work in first) for seed in seeds}
+    study = Study(lab, works, tuple(_cells(works)))
+    study.check(seeds[0], [None] * (n_cells // len(seeds)))
+    return study
+
+
+def _labs(lab: Lab) -> Iterator[Lab]:
+    """One for each job."""
+    if not lab.jobs:
+        yield lab
+    for name, job in lab.jobs.items():
+        yield replace(lab, job=job, job_name=name)
+
+
+def _work(lab: Lab, seed: int) -> LabWork:
+    made = lab_work(replace(lab, given={**lab.given, "seed": seed}))
+    if made.work.plan:
+        with lab.blamed("job"):
+            raise ValueError("the job is a plan, which has one cell; give a capture or a workload")
+    return made
 
 
 def parse_seeds(texts: Sequence[str]) -> tuple[int, ...]:
@@ -86,17 +125,25 @@ def parse_seeds(texts: Sequence[str]) -> tuple[int, ...]:
     return tuple(seeds)
 
 
-def _cells(works: Sequence[LabWork]) -> Iterator[StudyCell]:
+def _cells(works: Mapping[int, Sequence[LabWork]]) -> Iterator[StudyCell]:
     digests: dict[int, bytes] = {}
     code = code_digest()
-    for work in works:
+    for seed, work in ((seed, work) for seed, some in works.items() for work in some):
         for cell, experiment in work.work.cells:
-            for each in (cell.fabric, experiment):
-                digests.setdefault(id(each), hashlib.sha256(repr(each).encode()).digest())
             names = repr((cell.algorithm, cell.placement, cell.routes)).encode()
-            parts = (code, digests[id(cell.fabric)], digests[id(experiment)], names)
+            values = [getattr(experiment, each.name) for each in fields(experiment)]
+            parts = (code, *(_digest(value, digests) for value in (cell.fabric, *values)), names)
             key = hashlib.sha256(b"".join(parts)).hexdigest()
-            yield StudyCell(experiment.seed, cell, experiment, key)
+            yield StudyCell(work.lab.job_name, seed, cell, experiment, key)
+
+
+def _digest(value: Any, digests: dict[int, bytes]) -> bytes:
+    """A hash of what a value says; of those in `digests`, by their ids, it is known.  Cells share their
+    fabrics and their workloads, which are large.
+    """
+    if id(value) not in digests:
+        digests[id(value)] = hashlib.sha256(repr(value).encode()).digest()
+    return digests[id(value)]
 
 
 @cache

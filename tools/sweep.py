@@ -20,6 +20,7 @@ from rich.text import Text
 
 from gradwire.results.outcomes import Outcome, judged
 from gradwire.results.plannedcells import PlannedCell
+from gradwire.results.studyresults import CellResult
 from gradwire.tools.cellplanning import plan_cell
 from gradwire.tools.console import console
 from gradwire.tools.exits import NOT_EXPECTED, NOT_VALID
@@ -37,7 +38,7 @@ SCHEMA = "gradwire.cell/1"
 AHEAD = 2  # cells handed to each process: one under way, one that waits
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 MAX_CELL_NBYTES = 1 << 20
-Planner = Callable[[Sequence[StudyCell]], Generator[tuple[StudyCell, PlannedCell], None, None]]
+Planner = Callable[[Sequence[StudyCell]], Generator[tuple[StudyCell, CellResult], None, None]]
 """Plans cells, and gives each as it is done."""
 
 
@@ -55,45 +56,44 @@ def run_study(
         from gradwire.tools.raycluster import on_cluster
 
         plan = partial(on_cluster, address=ray)
-    cells = work_out(study.cells, folder, plan, quiet=as_json)
-    outcomes = _outcomes(study, cells)
-    seeded = list(zip([each.seed for each in study.cells], cells, strict=True))
-    written = write_study(folder, f"Study {study.lab.name}", seeded)
-    code = _exit_code(outcomes, cells)
+    results = work_out(study.cells, folder, plan, quiet=as_json)
+    outcomes = _outcomes(study, results)
+    written = write_study(folder, f"Study {study.lab.name}", results)
+    code = _exit_code(outcomes, results)
     if as_json:
-        print(json.dumps(_json(study, folder, seeded, outcomes, code), indent=1))
+        print(json.dumps(_json(study, folder, results, outcomes, code), indent=1))
         return code
     to = console()
-    print_study(to, seeded)
+    print_study(to, results)
     print_outcomes(to, outcomes)
     for each in written:
         to.print(Text(f"written: {each}"), soft_wrap=True)
     return code
 
 
-def work_out(cells: Sequence[StudyCell], folder: Path, plan: Planner, *, quiet: bool) -> list[PlannedCell]:
+def work_out(cells: Sequence[StudyCell], folder: Path, plan: Planner, *, quiet: bool) -> list[CellResult]:
     """All cells in their order: those kept in the folder, and the others planned and kept there.
 
     A cell that cannot be planned is refused.
     """
     (folder / CELLS).mkdir(parents=True, exist_ok=True)
-    made = {each.key: found for each in cells if (found := load_cell(folder, each.key))}
+    made = {each.key: found for each in cells if (found := load_cell(folder, each))}
     todo = list({each.key: each for each in cells if each.key not in made}.values())
     if made and not quiet:
         console(stderr=True).print(f"{show_count(len(made), 'cell')} of this study kept from before")
     with _naming_what_is_kept(folder), progress_bar(quiet=quiet) as progress:
         task = progress.add_task("planning", total=len(todo))
         with closing(plan(todo)) as done:
-            for each, cell in done:
-                save_cell(folder, each, cell)
-                made[each.key] = cell
+            for each, result in done:
+                save_cell(folder, each, result)
+                made[each.key] = result
                 progress.update(task, advance=1, description=f"planned {each.name}{_best(made.values())}")
-    return [made[each.key] for each in cells]
+    return [replace(made[each.key], job=each.job) for each in cells]
 
 
 def _in_processes(
     todo: Sequence[StudyCell], n_processes: int
-) -> Generator[tuple[StudyCell, PlannedCell], None, None]:
+) -> Generator[tuple[StudyCell, CellResult], None, None]:
     """Each cell as it is done.  Raise what planning raises for a bug, and OSError for a process that died."""
     if n_processes == 1 or len(todo) < 2:
         yield from ((each, plan_cell(each)) for each in todo)
@@ -104,7 +104,7 @@ def _in_processes(
     )
     try:
         waiting = iter(todo)
-        running: dict[Future[PlannedCell], StudyCell] = {}
+        running: dict[Future[CellResult], StudyCell] = {}
         while True:
             for each in islice(waiting, AHEAD * n_processes - len(running)):
                 running[pool.submit(plan_cell, each)] = each
@@ -113,14 +113,14 @@ def _in_processes(
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 each = running.pop(future)
                 try:
-                    cell = future.result()
+                    result = future.result()
                 except BrokenProcessPool as error:
                     raise OSError(
                         f"a planning process was killed (out of memory?), with {each.name} or another cell "
                         "in progress; the cells that are done are kept: run the same command again, with "
                         "fewer --processes"
                     ) from error
-                yield each, cell
+                yield each, result
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
@@ -132,8 +132,8 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
 
-def _best(cells: Iterable[PlannedCell]) -> str:
-    times_s = [cell.fluid_s for cell in cells if cell.fluid_s is not None]
+def _best(results: Iterable[CellResult]) -> str:
+    times_s = [result.time_s for result in results if result.time_s is not None]
     return f", best so far {show_s(min(times_s))}" if times_s else ""
 
 
@@ -153,36 +153,32 @@ def _adapter() -> TypeAdapter[PlannedCell]:
     return TypeAdapter(PlannedCell)
 
 
-def save_cell(folder: Path, each: StudyCell, cell: PlannedCell) -> None:
+def save_cell(folder: Path, each: StudyCell, result: CellResult) -> None:
     """As docs/schemas.md, "Cells of a study", says.  Raise OSError."""
-    value = {"schema": SCHEMA, "key": each.key, "seed": each.seed, "cell": asdict(cell)}
+    value = {"schema": SCHEMA, "key": each.key, "seed": each.seed, "cell": asdict(result.cell)}
     write_whole(folder / CELLS / f"{each.key}.json", json.dumps(value, indent=1) + "\n")
 
 
-def load_cell(folder: Path, key: str) -> PlannedCell | None:
+def load_cell(folder: Path, each: StudyCell) -> CellResult | None:
     """None for a cell that is not there, or is not as this version writes it: it is planned again."""
-    path = folder / CELLS / f"{key}.json"
+    path = folder / CELLS / f"{each.key}.json"
     if not path.is_file() or path.stat().st_size > MAX_CELL_NBYTES:
         return None
     try:
         value = json.loads(path.read_text())
-        if value["schema"] != SCHEMA or value["key"] != key:
+        if value["schema"] != SCHEMA or value["key"] != each.key:
             return None
-        return _adapter().validate_python(value["cell"])
+        return CellResult(each.job, each.seed, _adapter().validate_python(value["cell"]))
     except (ValueError, KeyError, TypeError, ValidationError):
         return None
 
 
-def _outcomes(study: Study, cells: Sequence[PlannedCell]) -> list[Outcome]:
+def _outcomes(study: Study, results: Sequence[CellResult]) -> list[Outcome]:
     """Of each expectation one for all seeds with which it holds, and one for each other seed, by name."""
-    rest = iter(cells)
     of_seeds: list[tuple[int, list[Outcome]]] = []
-    for work in study.works:
-        mine = list(islice(rest, len(work.work.cells)))
-        work.check(mine)
-        subjects = work.subjects(mine)
-        seed = mine and work.work.cells[0][1].seed
-        of_seeds.append((int(seed or 0), [judged(each, subjects) for each in study.lab.expect]))
+    for seed in study.works:
+        subjects = study.check(seed, [each.cell for each in results if each.seed == seed])
+        of_seeds.append((seed, [judged(each, subjects) for each in study.lab.expect]))
     found = []
     for number in range(len(study.lab.expect)):
         outcomes = [(seed, some[number]) for seed, some in of_seeds]
@@ -197,16 +193,16 @@ def _outcomes(study: Study, cells: Sequence[PlannedCell]) -> list[Outcome]:
     return found
 
 
-def _exit_code(outcomes: Sequence[Outcome], cells: Sequence[PlannedCell]) -> int:
+def _exit_code(outcomes: Sequence[Outcome], results: Sequence[CellResult]) -> int:
     if any(outcome.verdict == "fails" for outcome in outcomes):
         return NOT_EXPECTED
-    return NOT_VALID if all(cell.refused for cell in cells) else 0
+    return NOT_VALID if all(each.cell.refused for each in results) else 0
 
 
 def _json(
     study: Study,
     folder: Path,
-    seeded: Sequence[tuple[int, PlannedCell]],
+    results: Sequence[CellResult],
     outcomes: Sequence[Outcome],
     code: int,
 ) -> dict[str, Any]:
@@ -216,7 +212,7 @@ def _json(
         "file": str(study.lab.path),
         "name": study.lab.name,
         "folder": str(folder),
-        "cells": [{"seed": seed, **asdict(cell)} for seed, cell in seeded],
+        "cells": [{"job": each.job, "seed": each.seed, **asdict(each.cell)} for each in results],
         "expectations": [outcome.to_json() for outcome in outcomes],
         "exit_code": code,
     }

@@ -158,9 +158,11 @@ def test_a_process_that_is_killed_is_named_and_what_was_kept_stays(
     cells = study_of(read_lab(path)).cells
     work_out(cells[:2], tmp_path, partial(sweep._in_processes, n_processes=1), quiet=True)
     monkeypatch.setattr(sweep, "plan_cell", _die)
-    with pytest.raises(OSError, match=r"a planning process was killed .*, with star:hosts=4"):
+    with pytest.raises(
+        OSError, match=r"a planning process was killed .*, with \S+, random, ecmp on star:hosts=4"
+    ):
         work_out(cells, tmp_path, partial(sweep._in_processes, n_processes=2), quiet=True)
-    assert [load_cell(tmp_path, each.key) is not None for each in cells] == [True] * 2 + [False] * 4
+    assert [load_cell(tmp_path, each) is not None for each in cells] == [True] * 2 + [False] * 4
 
 
 def test_an_interruption_says_what_is_kept(
@@ -242,3 +244,84 @@ def test_an_expectation_names_the_seeds_with_which_it_fails_and_holds_once_for_t
     said = {each["expectation"]: each["verdict"] for each in found["expectations"]}
     (held,) = [name for name, verdict in said.items() if verdict == "holds"]
     assert said == {held: "holds"} | {f"{held}, seed {seed}": "fails" for seed in slow}
+
+
+JOBS = """
+name: jobs
+mode: plan
+jobs:
+  sums: {bench: allreduce, begin: 1MiB, ranks: 4}
+  gathered: {bench: allgather, begin: 1MiB, ranks: 4}
+  too many: {bench: allreduce, begin: 1MiB, ranks: 5}
+fabric: star:hosts=4,rate=50M
+algorithm: ring
+placement: random
+seeds: 0..1
+"""
+
+
+def test_every_job_is_planned_in_every_cell_and_what_cannot_be_is_listed(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A ring of four takes 2 · 3/4 S β for an allreduce, half of that for an allgather."""
+    path.write_text(
+        JOBS + "expect:\n  - 'time of {job: sums} / time of {job: gathered} >= 1.999'\n"
+        "  - {that: time <= 150ms, where: {job: gathered}}\n"
+    )
+    found = swept(path, tmp_path / "out", capsys)
+    share = {"sums": 1.5, "gathered": 0.75}
+    assert [(cell["job"], cell["seed"]) for cell in found["cells"]] == [
+        (job, seed) for seed in (0, 1) for job in (*share, "too many")
+    ]
+    for cell in found["cells"]:
+        if cell["job"] in share:
+            nominal_s = (1 << 20) * 8 / (50e6 * 1448 / 1514)
+            assert cell["fluid_s"] == pytest.approx(share[cell["job"]] * nominal_s, rel=1e-6)
+        else:
+            assert "5 ranks" in cell["refused"] or "5 hosts" in cell["refused"]
+    assert [each["verdict"] for each in found["expectations"]] == ["holds", "holds"]
+    assert found["exit_code"] == 0
+    rows = pd.read_parquet(tmp_path / "out" / "rows.parquet")
+    assert list(rows["job"])[:3] == ["sums", "gathered", "too many"]
+    page = (tmp_path / "out" / "study.html").read_text()
+    assert "Best of sums:" in page
+    assert "too many: ring" in page.split("Refused")[1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("jobs:", "job: {bench: allreduce}\njobs:", "line 6: job has no effect beside jobs"),
+        (
+            "gathered: {bench: allgather",
+            "gathered: {bench: sorting",
+            "line 6: jobs.gathered.bench is 'sorting'",
+        ),
+        ("gathered: {", "'a/b': {", "line 6: the name of a job, 'a/b' can have"),
+        (
+            "gathered: {bench: allgather, begin: 1MiB",
+            "gathered: {bench: allgather, begin: 1MB?",
+            "line 6: '1MB",
+        ),
+        ("{bench: allgather, begin: 1MiB, ranks: 4}", "nowhere.pcap", "line 6: .*nowhere.pcap"),
+        ("{bench: allgather, begin: 1MiB, ranks: 4}", "{}", "line 6: jobs.gathered is not a path"),
+        ("seeds: 0..1", "expect: 'time of {job: none} <= 1s'", "line 11: no cell that runs has job: none"),
+    ],
+)
+def test_what_is_wrong_with_one_of_several_jobs_is_said_with_its_line(
+    old: str, new: str, why: str, path: Path
+) -> None:
+    path.write_text(JOBS.replace(old, new))
+    with pytest.raises(ValueError, match=why):
+        study_of(read_lab(path))
+
+
+def test_seeds_change_how_long_ranks_compute_only_where_that_is_drawn(path: Path) -> None:
+    """With jitter each seed has a workload of its own, else all share one."""
+    text = STUDY.replace("{bench: allreduce, begin: 1MiB, ranks: 4}", "{make: collective, workers: 4}")
+    for more, n_workloads in (("", 1), ("jitter: 10%\n", 3)):
+        path.write_text(text + more)
+        cells = study_of(read_lab(path)).cells
+        assert len({each.experiment.workload for each in cells}) == n_workloads
+        assert [each.experiment.seed for each in cells] == [5, 5, 7, 7, 8, 8]
+        assert len({each.key for each in cells}) == 6

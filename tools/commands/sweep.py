@@ -1,4 +1,4 @@
-"""`gradwire sweep`: plan all cells of a study, with every seed."""
+"""`gradwire sweep`: plan all cells of a study, with every job and seed."""
 
 from pathlib import Path
 from typing import Annotated
@@ -45,7 +45,7 @@ def sweep(
 
     gradwire sweep study.yaml
 
-    A study is a lab with mode: plan and seeds: (docs/sweeps.md). Every cell is
+    A study is a lab with mode: plan, seeds: and jobs: (docs/sweeps.md). Every cell is
     kept as soon as it is planned: after an interruption the same command goes on
     where it stopped, and cells that a later study shares are not planned again
     unless gradwire's code, Python or a package has changed.

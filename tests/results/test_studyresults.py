@@ -3,9 +3,9 @@
 import re
 
 from gradwire.results.plannedcells import PlannedCell
-from gradwire.results.seedsummary import summaries
+from gradwire.results.studyresults import CellResult, summaries
 from gradwire.tools.seedchart import seed_chart
-from gradwire.tools.studytables import answer_of_study, refused
+from gradwire.tools.studytables import answers_of_study, refused
 
 
 def cell(routes: str, time_s: float | None) -> PlannedCell:
@@ -16,10 +16,10 @@ def cell(routes: str, time_s: float | None) -> PlannedCell:
 
 
 SEEDED = [
-    (0, cell("a", 2.0)),
-    (0, cell("b", 1.0)),
-    (1, cell("a", 4.0)),
-    (1, cell("b", None)),
+    CellResult("", 0, cell("a", 2.0)),
+    CellResult("", 0, cell("b", 1.0)),
+    CellResult("", 1, cell("a", 4.0)),
+    CellResult("", 1, cell("b", None)),
 ]  # a refused cell has no size
 
 
@@ -30,7 +30,7 @@ def test_the_mean_is_over_the_seeds_that_were_planned() -> None:
 
 
 def test_a_combination_that_is_refused_with_one_seed_is_not_the_best() -> None:
-    assert answer_of_study(SEEDED) == "Best: ring, linear, a on star:hosts=4: 3 s, mean of 2 seeds."
+    assert answers_of_study(SEEDED) == ["Best: ring, linear, a on star:hosts=4: 3 s, mean of 2 seeds."]
     assert refused(SEEDED) == {"no": ["ring, linear, b on star:hosts=4, seed 1"]}
 
 
@@ -44,4 +44,4 @@ def test_a_bar_ends_at_the_mean_and_its_whisker_at_the_least_and_the_longest() -
 
 
 def test_nothing_planned_has_no_chart() -> None:
-    assert seed_chart(summaries([(0, cell("a", None))])) == ""
+    assert seed_chart(summaries([CellResult("", 0, cell("a", None))])) == ""
