@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# setup.sh: installs what gradwire needs: Debian packages, .venv from requirements.lock, and what ranks and the switch run compiled.
+# setup.sh: installs what gradwire needs: Debian packages, .venv from requirements.lock, and what is compiled for the switch, ranks and reading.
 #   setup.sh               install what is missing; safe to run again, and twice at the same time
 #   setup.sh --live        also PyTorch, for runs with a live training job (requirements-live.lock)
 #   setup.sh --docs        also MkDocs, for ./gradwire docs (requirements-docs.lock)
@@ -12,14 +12,15 @@ set -euo pipefail
 home=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
 cd "$home"
 python=/usr/bin/python3
-sample=traces/samples/ps_1srv_4wk
 rings=traces/samples/ddp_gloo_8
+# The loops of the capture reader, and what they refer to.
+loops=(traces/packets/{addresses,columns,cover,decode,jit,packets,pcap,pcapng_loop,walkers}.py traces/analysis/{flows,spacing}.py tools/looplibrary.py)
 simgrid_packages=(g++ libboost-dev libsimgrid-dev)
 stamp=.venv/set-up # written last: a set-up that was interrupted has none
 
 # What the set-up was made from, as one line. Compared by content: a checkout changes every file's time.
 fingerprint() {
-    { cat tools/setup.sh tools/packages.apt requirements.lock emu/{switch,aggregation,replay}/{*.[ch],compile.sh}; readlink -f $python; } |
+    { cat tools/setup.sh tools/packages.apt requirements.lock emu/{switch,aggregation,replay}/{*.[ch],compile.sh} "${loops[@]}"; readlink -f $python; } |
         cksum | tr '\n' ' '
     echo "$HOSTTYPE"
 }
@@ -27,7 +28,7 @@ fingerprint() {
 is_current() {
     local made_from
     [ -x .venv/bin/python ] && [ -s emu/switch/build/switch.o ] && [ -s emu/aggregation/build/libworker.so ] &&
-        [ -s emu/replay/build/librank.so ] && [ -r $stamp ] &&
+        [ -s emu/replay/build/librank.so ] && compgen -G 'traces/build/loops.*.so' >/dev/null && [ -r $stamp ] &&
         read -r made_from <$stamp && [ "$made_from" = "$(fingerprint)" ]
 }
 
@@ -138,13 +139,11 @@ add_simgrid() {
     quietly "compiling SimGrid's driver" emu/simgrid/compile.sh
 }
 
-# numba compiles the capture reader, the checker of schedules and the fluid model at their first use and keeps the
-# result; that use is now.
-warm_reader() {
-    [ -d "$sample" ] || return 0
+# numba compiles the checker of schedules and the fluid model at their first use and keeps the result; that use is now.
+warm_planning() {
+    [ -d "$rings" ] || return 0
     [ -z "$(find traces -name '*.nbi')" ] || [ -z "$(find planning -name '*.nbi')" ] || return 0
-    say "capture reader, schedule checker and fluid model: compiling"
-    quietly "reading $sample" .venv/bin/python -I emu/interpreter.py gradwire.tools inspect "$sample"
+    say "schedule checker and fluid model: compiling"
     quietly "planning $rings" .venv/bin/python -I emu/interpreter.py gradwire.tools plan "$rings"
     quietly "planning $rings for more ranks" .venv/bin/python -I emu/interpreter.py gradwire.tools plan "$rings" \
         --scale-ranks 64 --algorithm all-pairs --fabric star:hosts=64
@@ -152,7 +151,7 @@ warm_reader() {
 
 # As root in somebody's folder: what is made there is theirs, so that they can remove it and work without root.
 hand_over() {
-    [ "$EUID" -ne 0 ] || [ -O . ] || find . -path ./.git -prune -o \( -path ./.venv -o -path ./.venv-ryu -o -path './emu/*/build' -o -name __pycache__ \) -prune -print0 |
+    [ "$EUID" -ne 0 ] || [ -O . ] || find . -path ./.git -prune -o \( -path ./.venv -o -path ./.venv-ryu -o -path './emu/*/build' -o -path ./traces/build -o -name __pycache__ \) -prune -print0 |
         xargs -0r chown -R --reference=.
 }
 
@@ -177,7 +176,9 @@ main() {
     say "ranks: compiling"
     quietly "compiling the ranks" emu/replay/compile.sh
     if [ -e gradwire.py ]; then
-        warm_reader
+        say "capture reader: compiling"
+        quietly "compiling the capture reader" .venv/bin/python -I emu/interpreter.py gradwire.tools.looplibrary
+        warm_planning
         fingerprint >.venv/set-up.partial
         mv .venv/set-up.partial $stamp
         hand_over

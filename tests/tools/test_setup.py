@@ -21,9 +21,30 @@ COMPILE_LIBRARY = """#!/bin/sh
 mkdir -p emu/{0}/build && cat emu/{0}/{1}.c > emu/{0}/build/lib{1}.so
 """
 LIBRARIES = {"aggregation": "worker", "replay": "rank"}
-# In place of .venv's Python: it prints what it was called with.
-PYTHON = """#!/bin/sh
+LOOPS = (
+    *(
+        f"traces/packets/{name}.py"
+        for name in (
+            "addresses",
+            "columns",
+            "cover",
+            "decode",
+            "jit",
+            "packets",
+            "pcap",
+            "pcapng_loop",
+            "walkers",
+        )
+    ),
+    "traces/analysis/flows.py",
+    "traces/analysis/spacing.py",
+    "tools/looplibrary.py",
+)
+BUILT_LOOPS = "traces/build/loops.cpython.so"
+# In place of .venv's Python: it prints what it was called with, and makes the library of loops.
+PYTHON = f"""#!/bin/sh
 [ "$1" = -c ] && exit 0
+[ "${{3-}}" = gradwire.tools.looplibrary ] && mkdir -p traces/build && touch {BUILT_LOOPS} && exit 0
 echo "$PWD|$*"
 """
 
@@ -33,7 +54,15 @@ def project() -> Iterator[Path]:
     """A folder with our scripts, nothing to install, and a .venv that is whole."""
     with tempfile.TemporaryDirectory() as made:
         home = Path(made).resolve() / "home"
-        for folder in ("tools", "emu/switch", "emu/aggregation", "emu/replay", ".venv/bin"):
+        for folder in (
+            "tools",
+            "emu/switch",
+            "emu/aggregation",
+            "emu/replay",
+            ".venv/bin",
+            "traces/packets",
+            "traces/analysis",
+        ):
             (home / folder).mkdir(parents=True)
         shutil.copy2(ROOT / "gradwire", home)
         shutil.copy2(ROOT / "gradwire.py", home)
@@ -47,6 +76,8 @@ def project() -> Iterator[Path]:
         for folder, name in LIBRARIES.items():
             write(home / f"emu/{folder}/{name}.c", "int y;\n")
             write(home / f"emu/{folder}/compile.sh", COMPILE_LIBRARY.format(folder, name))
+        for name in LOOPS:
+            write(home / name, "x = 1\n")
         os.chmod(made, 0o755)
         yield home
 
@@ -105,6 +136,7 @@ def test_the_exit_code_is_the_commands(project: Path) -> None:
         "emu/aggregation/worker.c",
         "emu/aggregation/compile.sh",
         "emu/replay/rank.c",
+        *LOOPS,
     ],
 )
 def test_a_change_of_what_it_was_made_from_calls_for_a_new_set_up(project: Path, changed: str) -> None:
@@ -123,6 +155,7 @@ def test_a_change_of_what_it_was_made_from_calls_for_a_new_set_up(project: Path,
         "emu/switch/build/switch.o",
         "emu/aggregation/build/libworker.so",
         "emu/replay/build/librank.so",
+        BUILT_LOOPS,
         ".venv/set-up",
     ],
 )

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradwire.traces.packets.columns import Column
+from gradwire.traces.packets.columns import Counts, Ints, Longs, Octets
 
 MAX_ADDRESSES = 1 << 20  # no training job has as many hosts; a scan or an attack has
 
@@ -16,11 +16,11 @@ class Table(NamedTuple):
     An address is 128 bits, `high` and `low`; IPv4 has only `low`, and `version` tells them apart.
     """
 
-    slots: Column
-    high: Column
-    low: Column
-    version: Column
-    used: Column  # [how many positions]
+    slots: Counts
+    high: Longs
+    low: Longs
+    version: Octets
+    used: Ints  # [how many positions]
 
 
 class Addresses:

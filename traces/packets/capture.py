@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from gradwire.traces.packets.capturefile import FileReading
-from gradwire.traces.packets.columns import ROW_NBYTES, Column, Records, joined_records
+from gradwire.traces.packets.columns import ROW_NBYTES, Octets, Records, joined_records
 from gradwire.traces.packets.openfile import Opened, free_nbytes
 from gradwire.traces.packets.packets import BadCapture, Packets
 from gradwire.traces.packets.pcap import FILE_HEADER_NBYTES
@@ -75,7 +75,7 @@ def packet_blocks(path: Path, piece_nbytes: int = PIECE_NBYTES) -> Iterator[Pack
     yield replace(last, truncated=bool(fault), fault=_placed(fault, begin + at), interfaces=interfaces)
 
 
-def _all_records(reading: FileReading, data: Column, budget_nbytes: int) -> tuple[Records, int, str]:
+def _all_records(reading: FileReading, data: Octets, budget_nbytes: int) -> tuple[Records, int, str]:
     """The packets, where they end, and what is wrong there."""
     parts: list[Records] = []
     at, fault = reading.walker.start, ""
@@ -87,7 +87,7 @@ def _all_records(reading: FileReading, data: Column, budget_nbytes: int) -> tupl
     return joined_records(parts), at, fault
 
 
-def _unpacked(source: Opened, head: Column, budget_nbytes: int) -> Column:
+def _unpacked(source: Opened, head: Octets, budget_nbytes: int) -> Octets:
     """All of it, beginning with `head`."""
     data = bytearray(head.tobytes())
     try:
@@ -102,7 +102,7 @@ def _unpacked(source: Opened, head: Column, budget_nbytes: int) -> Column:
     return whole
 
 
-def _joined(first: Column, second: Column) -> Column:
+def _joined(first: Octets, second: Octets) -> Octets:
     if not len(first):
         return second
     both = np.concatenate([first, second])

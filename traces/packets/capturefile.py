@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from gradwire.traces.packets.addresses import MAX_ADDRESSES, Addresses
-from gradwire.traces.packets.columns import Column, Records, empty_headers
+from gradwire.traces.packets.columns import Octets, Records, empty_headers
 from gradwire.traces.packets.decode import LINK_TYPES, decode
 from gradwire.traces.packets.packets import BadCapture, Packets
 from gradwire.traces.packets.pcap import FILE_HEADER_NBYTES, PcapWalker, byte_order
@@ -17,7 +17,7 @@ from gradwire.traces.packets.walkers import Walker
 class FileReading:
     """`walker` goes through the bytes; what it finds becomes Packets here."""
 
-    def __init__(self, path: Path, head: Column, fault: str = "") -> None:
+    def __init__(self, path: Path, head: Octets, fault: str = "") -> None:
         """`head` is the beginning of the file, at least FILE_HEADER_NBYTES of it if it has as many.
 
         `fault` is why it ended early, "" if it did not.
@@ -26,7 +26,7 @@ class FileReading:
         self.walker = _walker(path, head[:FILE_HEADER_NBYTES].tobytes(), fault)
         self._addresses = Addresses()
 
-    def packets(self, data: Column, records: Records, fault: str) -> Packets:
+    def packets(self, data: Octets, records: Records, fault: str) -> Packets:
         """`fault` is why the file could not be read further, "" if it could."""
         interfaces = self.walker.interfaces
         if not len(records.time_ns):

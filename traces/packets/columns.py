@@ -5,45 +5,50 @@ the same for all formats, decodes their headers (Headers).  Named tuples, becaus
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from gradwire.traces.packets.packets import NO_SHIFT
 
-Column = npt.NDArray[Any]
+Octets = npt.NDArray[np.uint8]
+Shorts = npt.NDArray[np.uint16]
+Words = npt.NDArray[np.uint32]
+Counts = npt.NDArray[np.int32]
+Ints = npt.NDArray[np.int64]
+Longs = npt.NDArray[np.uint64]
 
 
 class Records(NamedTuple):
     """What the file says of each packet; the meanings are those of Packets."""
 
-    time_ns: Column
-    wire_nbytes: Column
-    captured_nbytes: Column
-    frame_at: Column
-    interface: Column
+    time_ns: Ints
+    wire_nbytes: Counts
+    captured_nbytes: Counts
+    frame_at: Ints
+    interface: Shorts
 
 
 class Headers(NamedTuple):
     """What each packet's own bytes say; the meanings are those of Packets."""
 
-    network_offset: Column
-    ip_version: Column
-    protocol: Column
-    ip_id: Column
-    src: Column
-    dst: Column
-    sport: Column
-    dport: Column
-    flags: Column
-    seq: Column
-    ack: Column
-    window: Column
-    window_shift: Column
-    payload_nbytes: Column
-    visible_nbytes: Column
-    payload_at: Column
+    network_offset: Octets
+    ip_version: Octets
+    protocol: Octets
+    ip_id: Shorts
+    src: Words
+    dst: Words
+    sport: Shorts
+    dport: Shorts
+    flags: Octets
+    seq: Words
+    ack: Words
+    window: Shorts
+    window_shift: Octets
+    payload_nbytes: Counts
+    visible_nbytes: Counts
+    payload_at: Ints
 
 
 def empty_records(count: int) -> Records:
@@ -61,14 +66,14 @@ def first_records(records: Records, count: int) -> Records:
     """A copy, so that the rest of the columns is given back, if there is a rest."""
     if count == len(records.time_ns):
         return records
-    return Records(*(column[:count].copy() for column in records))
+    return Records._make(column[:count].copy() for column in records)
 
 
 def joined_records(parts: Sequence[Records]) -> Records:
     """All of them as one."""
     if len(parts) == 1:
         return parts[0]
-    return Records(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return Records._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
 
 def empty_headers(count: int) -> Headers:

@@ -8,7 +8,7 @@ Link types: tcpdump.org/linktypes.html.
 import numpy as np
 
 from gradwire.traces.packets.addresses import Table
-from gradwire.traces.packets.columns import Column, Headers, Records
+from gradwire.traces.packets.columns import Counts, Headers, Octets, Records
 from gradwire.traces.packets.jit import compiled
 from gradwire.traces.packets.packets import ETHERNET, NO_SHIFT, SYN, TCP, UDP
 
@@ -20,7 +20,7 @@ _CUT, ZERO = -1, np.uint64(0)
 
 
 @compiled
-def _octet(data: Column, at: int) -> int:
+def _octet(data: Octets, at: int) -> int:
     """Not left unsigned, as numba would make floats where the signs meet.  The index is unsigned, as numba
     would ask each time whether it counts from the end.
     """
@@ -28,23 +28,23 @@ def _octet(data: Column, at: int) -> int:
 
 
 @compiled
-def _u16(data: Column, at: int) -> int:
+def _u16(data: Octets, at: int) -> int:
     return _octet(data, at) << 8 | _octet(data, at + 1)
 
 
 @compiled
-def _u32(data: Column, at: int) -> int:
+def _u32(data: Octets, at: int) -> int:
     return _u16(data, at) << 16 | _u16(data, at + 2)
 
 
 @compiled
-def _u64(data: Column, at: int) -> np.uint64:
+def _u64(data: Octets, at: int) -> np.uint64:
     return np.uint64(_u32(data, at)) << np.uint64(32) | np.uint64(_u32(data, at + 4))
 
 
 @compiled
 def decode(
-    data: Column, records: Records, link_types: Column, table: Table, headers: Headers
+    data: Octets, records: Records, link_types: Counts, table: Table, headers: Headers
 ) -> tuple[int, bool]:
     """How many packets are TCP, UDP or IP whose headers were cut off by the capture, and whether the
     table had room for all addresses; if not, the columns are not to be used.
@@ -86,7 +86,7 @@ def decode(
 
 
 @compiled
-def _network(data: Column, at: int, end: int, link_type: int) -> tuple[int, int]:
+def _network(data: Octets, at: int, end: int, link_type: int) -> tuple[int, int]:
     """IP's version (0: it is not IP, _CUT: that cannot be seen) and where its header begins."""
     kind, ip = _link(data, at, end, link_type)
     for _ in range(MAX_TAGS):
@@ -102,7 +102,7 @@ def _network(data: Column, at: int, end: int, link_type: int) -> tuple[int, int]
 
 
 @compiled
-def _link(data: Column, at: int, end: int, link_type: int) -> tuple[int, int]:
+def _link(data: Octets, at: int, end: int, link_type: int) -> tuple[int, int]:
     """The EtherType of what the frame carries (0: none, _CUT), and where that begins."""
     if link_type in (ETHERNET, COOKED, COOKED2):
         kind_at, network = at + 12, at + 14
@@ -122,7 +122,7 @@ def _link(data: Column, at: int, end: int, link_type: int) -> tuple[int, int]:
 
 
 @compiled
-def _is_ip_family(data: Column, at: int) -> bool:
+def _is_ip_family(data: Octets, at: int) -> bool:
     """A socket family in the byte order of the machine that captured: IPv6 is 10, 24, 28 or 30."""
     if data[at + 1] or data[at + 2] or (data[at] and data[at + 3]):
         return False
@@ -130,7 +130,7 @@ def _is_ip_family(data: Column, at: int) -> bool:
 
 
 @compiled
-def _transport(data: Column, ip: int, version: int, end: int, wire_end: int) -> tuple[int, int, int, int]:
+def _transport(data: Octets, ip: int, version: int, end: int, wire_end: int) -> tuple[int, int, int, int]:
     """The protocol, where its header begins, where its payload does, and where that ends on the wire.
 
     The protocol is 0 if it is neither TCP nor UDP, or its header cannot be; _CUT if that is not seen.
@@ -157,7 +157,7 @@ def _transport(data: Column, ip: int, version: int, end: int, wire_end: int) -> 
 
 
 @compiled
-def _ipv4(data: Column, ip: int, wire_end: int) -> tuple[int, int, int]:
+def _ipv4(data: Octets, ip: int, wire_end: int) -> tuple[int, int, int]:
     """The protocol (0 if it is of no interest), where its header begins, and where the IP packet ends."""
     transport = ip + (_octet(data, ip) & 15) * 4
     protocol = _octet(data, ip + 9)
@@ -169,7 +169,7 @@ def _ipv4(data: Column, ip: int, wire_end: int) -> tuple[int, int, int]:
 
 
 @compiled
-def _ipv6(data: Column, ip: int, end: int, wire_end: int) -> tuple[int, int, int]:
+def _ipv6(data: Octets, ip: int, end: int, wire_end: int) -> tuple[int, int, int]:
     """Like _ipv4, behind the extension headers (RFC 8200, 4)."""
     nbytes = _u16(data, ip + 4)  # 0: a jumbogram (RFC 2675; BIG TCP)
     ip_end = min(wire_end, ip + 40 + nbytes) if nbytes else wire_end
@@ -194,7 +194,7 @@ def _ipv6(data: Column, ip: int, end: int, wire_end: int) -> tuple[int, int, int
 
 
 @compiled
-def _window_shift(data: Column, tcp: int, end: int) -> int:
+def _window_shift(data: Octets, tcp: int, end: int) -> int:
     """The window scale option of a SYN whose header ends at `end` (RFC 7323, 2.2)."""
     if not _octet(data, tcp + 13) & SYN:
         return NO_SHIFT
@@ -210,7 +210,7 @@ def _window_shift(data: Column, tcp: int, end: int) -> int:
 
 
 @compiled
-def _ends(data: Column, ip: int, version: int, table: Table) -> tuple[int, int]:
+def _ends(data: Octets, ip: int, version: int, table: Table) -> tuple[int, int]:
     """The positions of source and destination; -1: there was no room."""
     if version == 4:
         src = _position(ZERO, np.uint64(_u32(data, ip + 12)), 4, table)

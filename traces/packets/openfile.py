@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from gradwire.traces.packets.columns import Column
+from gradwire.traces.packets.columns import Octets
 
 _CODECS = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}
 _STEP_NBYTES = 4096  # as much is lost, of what could be unpacked, where a compressed file is cut off
@@ -53,11 +53,11 @@ class Opened:
         """Close the file."""
         self._file.close()
 
-    def mapped(self) -> Column:
+    def mapped(self) -> Octets:
         """All of a plain file, as memory that the system fills and takes back as it needs."""
         return np.asarray(np.memmap(self.path, np.uint8, "r"))
 
-    def read(self, nbytes: int) -> Column:
+    def read(self, nbytes: int) -> Octets:
         """The next bytes: fewer only at the end."""
         place = np.empty(nbytes, np.uint8)
         view, filled = place.data, 0

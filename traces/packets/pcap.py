@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from gradwire.traces.packets.columns import Column, Records, empty_records, first_records
+from gradwire.traces.packets.columns import Octets, Records, empty_records, first_records
 from gradwire.traces.packets.jit import compiled
 from gradwire.traces.packets.packets import Interface
 from gradwire.traces.packets.walkers import MAX_RECORD_NBYTES, ROWS_PER_WALK, Walked
@@ -48,7 +48,7 @@ class PcapWalker:
             ),
         )
 
-    def walk(self, data: Column, at: int) -> Walked:
+    def walk(self, data: Octets, at: int) -> Walked:
         """See Walker."""
         records = empty_records(ROWS_PER_WALK)
         count, end, is_broken = _walk(data, at, self._is_big_endian, self._variant, records)
@@ -62,7 +62,7 @@ def byte_order(header: bytes) -> ByteOrder | None:
 
 
 @compiled
-def _u32(data: Column, at: int, is_big_endian: bool) -> int:
+def _u32(data: Octets, at: int, is_big_endian: bool) -> int:
     place = np.uint64(at)  # unsigned: numba need not ask each time whether it counts from the end
     first, second = np.int64(data[place]), np.int64(data[place + np.uint64(1)])
     third, fourth = np.int64(data[place + np.uint64(2)]), np.int64(data[place + np.uint64(3)])
@@ -73,7 +73,7 @@ def _u32(data: Column, at: int, is_big_endian: bool) -> int:
 
 @compiled
 def _walk(
-    data: Column, at: int, is_big_endian: bool, variant: _Variant, records: Records
+    data: Octets, at: int, is_big_endian: bool, variant: _Variant, records: Records
 ) -> tuple[int, int, bool]:
     """How many rows were filled, where the next record begins, and whether its length is impossible."""
     row = 0

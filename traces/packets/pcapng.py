@@ -6,7 +6,7 @@ something about them to Python and steps over those it does not know.
 
 from dataclasses import replace
 
-from gradwire.traces.packets.columns import Column, empty_records, first_records
+from gradwire.traces.packets.columns import Octets, empty_records, first_records
 from gradwire.traces.packets.packets import Interface
 from gradwire.traces.packets.pcapng_blocks import (
     MAGIC,
@@ -62,7 +62,7 @@ class PcapngWalker:
             for i, interface in enumerate(self._interfaces)
         )
 
-    def walk(self, data: Column, at: int) -> Walked:
+    def walk(self, data: Octets, at: int) -> Walked:
         """See Walker."""
         records, row = empty_records(ROWS_PER_WALK), 0
         while True:
@@ -80,7 +80,7 @@ class PcapngWalker:
             at += nbytes
         return Walked(first_records(records, row), at, fault)
 
-    def _read_block(self, data: Column, at: int) -> int:
+    def _read_block(self, data: Octets, at: int) -> int:
         """How long it was; 0 if it is not whole yet.  Raises BadBlock."""
         head = data[at : at + 12].tobytes()
         if len(head) < 12:

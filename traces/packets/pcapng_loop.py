@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gradwire.traces.packets.columns import Column, Records
+from gradwire.traces.packets.columns import Ints, Octets, Records
 from gradwire.traces.packets.jit import compiled
 from gradwire.traces.packets.walkers import MAX_RECORD_NBYTES
 
@@ -21,12 +21,12 @@ POWERS = 10 ** np.arange(20, dtype=np.uint64)
 class State(NamedTuple):
     """What the loop knows: arrays by interface, numbered through all sections."""
 
-    resolution: Column
-    offset_s: Column
-    snaplen: Column
-    drops: Column
-    section: Column  # [the first interface of this section, the number of interfaces so far]
-    last_ns: Column  # [the time of the last packet that had one: a simple packet has none]
+    resolution: Octets
+    offset_s: Ints
+    snaplen: Ints
+    drops: Ints
+    section: Ints  # [the first interface of this section, the number of interfaces so far]
+    last_ns: Ints  # [the time of the last packet that had one: a simple packet has none]
 
 
 def new_state() -> State:
@@ -42,7 +42,7 @@ def new_state() -> State:
 
 
 @compiled
-def _u32(data: Column, at: int, is_big_endian: bool) -> int:
+def _u32(data: Octets, at: int, is_big_endian: bool) -> int:
     first, second = np.int64(data[at]), np.int64(data[at + 1])
     third, fourth = np.int64(data[at + 2]), np.int64(data[at + 3])
     if is_big_endian:
@@ -51,14 +51,14 @@ def _u32(data: Column, at: int, is_big_endian: bool) -> int:
 
 
 @compiled
-def _u16(data: Column, at: int, is_big_endian: bool) -> int:
+def _u16(data: Octets, at: int, is_big_endian: bool) -> int:
     first, second = np.int64(data[at]), np.int64(data[at + 1])
     return int(first << 8 | second) if is_big_endian else int(first | second << 8)
 
 
 @compiled
 def walk_blocks(
-    data: Column, at: int, is_big_endian: bool, state: State, records: Records, row: int
+    data: Octets, at: int, is_big_endian: bool, state: State, records: Records, row: int
 ) -> tuple[int, int, int]:
     """The next free row, where the next block begins, and why the loop stopped there."""
     while at + 12 <= len(data):
@@ -87,7 +87,7 @@ def walk_blocks(
 
 @compiled
 def _packet(
-    data: Column,
+    data: Octets,
     at: int,
     kind: int,
     nbytes: int,
@@ -128,7 +128,7 @@ def _packet(
 
 
 @compiled
-def _drops(data: Column, at: int, end: int, is_big_endian: bool) -> int:
+def _drops(data: Octets, at: int, end: int, is_big_endian: bool) -> int:
     """The count of epb_dropcount: packets lost on this interface since the one before."""
     while at + 4 <= end:
         code, nbytes = _u16(data, at, is_big_endian), _u16(data, at + 2, is_big_endian)

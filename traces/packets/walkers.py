@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, Protocol
 
-from gradwire.traces.packets.columns import Column, Records
+from gradwire.traces.packets.columns import Octets, Records
 from gradwire.traces.packets.packets import Interface
 
 ROWS_PER_WALK = 1 << 18
@@ -29,6 +29,6 @@ class Walker(Protocol):
         """Those known so far; ones that are known already change in `dropped` only."""
         ...
 
-    def walk(self, data: Column, at: int) -> Walked:
+    def walk(self, data: Octets, at: int) -> Walked:
         """Up to ROWS_PER_WALK packets that are whole in `data`, from byte `at` on."""
         ...

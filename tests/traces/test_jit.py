@@ -1,0 +1,75 @@
+"""Loops that set-up compiled, and those that numba compiles when they are called."""
+
+import subprocess
+import sys
+from pathlib import Path
+from types import FunctionType
+
+import numpy as np
+import numpy.typing as npt
+
+from gradwire.traces.packets.jit import Compiled
+from tests.made_captures import tcp
+from tests.made_pcapng import interface, packet, section
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 3
+
+
+def n_below_limit(values: npt.NDArray[np.int64]) -> int:
+    n = 0
+    for value in values:
+        n += value < LIMIT
+    return n
+
+
+def printed(code: str) -> str:
+    """By a fresh Python, in which nothing was compiled yet."""
+    return subprocess.run(
+        [sys.executable, "-c", f"import sys\n{code}"], capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout
+
+
+def test_set_up_compiled_every_loop_of_this_source() -> None:
+    code = "from gradwire.tools.looplibrary import entries\n"
+    code += "print(sorted(one.function.__name__ for one in entries() if one.built is not None))\n"
+    code += "print([one.function.__name__ for one in entries() if one.built is None])"
+    built, missing = printed(code).splitlines()
+    assert all(f"'{name}'" in built for name in ("decode", "_walk", "walk_blocks", "_paint"))
+    assert missing == "[]"
+
+
+def test_captures_are_read_without_numba(tmp_path: Path) -> None:
+    frame = tcp(("10.0.0.1", 5), ("10.0.0.2", 6), 1, b"payload")
+    pcapng = tmp_path / "one.pcapng"
+    pcapng.write_bytes(section() + interface() + packet(1, frame))
+    captures = (ROOT / "traces" / "samples" / "mpi_4_tso", pcapng)
+    for capture in captures:
+        code = f"from gradwire.tools.cli import main\ntry: main(['inspect', '--json', {str(capture)!r}])\n"
+        code += "except SystemExit as end: print('\\n', end.code, 'numba' in sys.modules)"
+        assert printed(code).splitlines()[-1] == " 0 False"
+
+
+def test_other_types_than_the_annotated_ones_are_left_to_numba() -> None:
+    code = "import numpy as np\nfrom gradwire.traces.packets.cover import _paint\n"
+    code += "owner = np.full(4, -1, {0})\n_paint(np.array([0, 1], {0}), np.array([2, 4], {0}), owner)\n"
+    code += "print(owner.tolist(), 'numba' in sys.modules)"
+    assert printed(code.format("np.int64")) == "[0, 0, 1, 1] False\n"
+    assert printed(code.format("np.int32")) == "[0, 0, 1, 1] True\n"
+
+
+def test_a_loop_is_known_by_its_code_and_by_the_constants_in_it() -> None:
+    def named(limit: int) -> str:
+        same = FunctionType(n_below_limit.__code__, {**n_below_limit.__globals__, "LIMIT": limit})
+        same.__annotations__ = n_below_limit.__annotations__
+        return Compiled(same).built_name
+
+    assert named(3) == Compiled(n_below_limit).built_name
+    assert named(4) != named(3)
+
+
+def test_a_loop_that_is_in_no_library_is_compiled_when_called() -> None:
+    loop = Compiled(n_below_limit)
+    assert loop.built is None
+    assert loop(np.arange(10)) == 3
+    assert loop.py_func is n_below_limit

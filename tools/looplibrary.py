@@ -1,0 +1,78 @@
+"""Compiles the loops that captures are read with into traces/build, for use without numba: set-up runs it.
+
+numba's own compiler for that (numba.pycc) needs a C compiler and Python's headers.  What it makes is for any
+processor of the machine's kind, so it may be copied with the project.
+"""
+
+import os
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from gradwire.emu.project import PROJECT
+from gradwire.traces.packets.jit import Compiled, dtype_of
+
+FOLDER = PROJECT / "traces" / "build"
+NAME = "loops"
+MODULES = (
+    "traces.packets.cover",
+    "traces.packets.decode",
+    "traces.packets.pcap",
+    "traces.packets.pcapng_loop",
+    "traces.analysis.flows",
+    "traces.analysis.spacing",
+)
+
+
+def entries() -> list[Compiled]:
+    """The compiled functions of MODULES that no other one of their module calls."""
+    found = []
+    for name in (f"gradwire.{name}" for name in MODULES):
+        functions = [one for one in vars(import_module(name)).values() if isinstance(one, Compiled)]
+        own = [one for one in functions if one.function.__module__ == name]
+        called = {callee for one in own for callee in one.callees}
+        found += [one for one in own if one not in called]
+    return found
+
+
+def build() -> None:
+    """Compile all entries, unless that was done; the library takes the place of the one that was there."""
+    wanted = entries()
+    if all(one.built is not None for one in wanted):
+        return
+    os.environ.setdefault("CC", "clang")
+    os.environ.setdefault("LDSHARED", "clang -shared")
+    pycc: Any = import_module("numba.pycc")
+    FOLDER.mkdir(exist_ok=True)
+    with TemporaryDirectory(dir=FOLDER) as folder:  # the old one may be in use
+        library = pycc.CC(NAME)
+        library.output_dir = folder
+        for one in wanted:
+            made: Any = one.made()
+            made.compile(tuple(map(numba_type, one.types)))
+            (overload,) = made.overloads.values()
+            library.export(one.built_name, overload.signature)(one.function)
+        library.compile()
+        for path in Path(folder).iterdir():
+            path.replace(FOLDER / path.name)
+
+
+def numba_type(annotation: Any) -> Any:
+    """numba's type for an argument that is annotated as `traces.packets.jit.compiled` describes it."""
+    numba: Any = import_module("numba")
+    if hasattr(annotation, "_fields"):
+        fields = [numba_type(annotation.__annotations__[name]) for name in annotation._fields]
+        if len(set(fields)) == 1:
+            return numba.types.NamedUniTuple(fields[0], len(fields), annotation)
+        return numba.types.NamedTuple(fields, annotation)
+    element = dtype_of(annotation)
+    if element is not None:
+        return numba.types.Array(numba.from_dtype(np.dtype(element)), 1, "C")
+    return numba.from_dtype(np.dtype(annotation))
+
+
+if __name__ == "__main__":
+    build()
