@@ -7,7 +7,7 @@ from typing import Any
 
 from gradwire.controller.ryu_api import ofp
 from gradwire.planning.fabrics.fabric import Fabric, interface
-from gradwire.planning.fabrics.fabricdocument import FAMILY
+from gradwire.planning.fabrics.family import FROM_FILE
 
 # What the switches of the families are called, each with a number; `switch0` of a star says too little.
 _OURS = re.compile(r"(?:agg|core|edge|leaf|lower|node|spine|upper)\d+-eth\d+", re.ASCII)
@@ -43,7 +43,7 @@ def misfit(fabric: Fabric, switch: str, ports: Mapping[int, bytes]) -> str | Non
     if tuple(numbers) != cabled:
         has, must = _ranges(numbers), _ranges(cabled)
         return f"dpid {dpid} has {has}, but {switch} of {fabric.spec} has {must}: {_ELSE}"
-    for number in numbers if fabric.family != FAMILY else ():
+    for number in numbers if fabric.family != FROM_FILE else ():
         name = ports[number].rstrip(b"\0").decode(errors="replace")
         if _OURS.fullmatch(name) and name != interface(switch, number):
             return f"dpid {dpid} has the port {name}, but is {switch} of {fabric.spec}: {_ELSE}"

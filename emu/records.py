@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Self
@@ -158,7 +159,7 @@ def begun_and_ended(
 def load_repeats(folder: Path, plan: Plan | None = None) -> list[Repeat]:
     """At least one, with the ranks of the plan.  Raise BadRun, or OSError."""
     path = folder / "repeats.json"
-    repeats = read_json(path, _REPEATS)
+    repeats = read_json(path, TypeAdapter(list[Repeat]))
     if not repeats:
         raise BadRun(path, "no repeat finished")
     for number, repeat in enumerate(repeats):
@@ -199,7 +200,7 @@ def load_events(folder: Path, plan: Plan) -> Iterator[RankEvent]:
         path = folder / "events" / f"rank-{rank}.jsonl"
         if not path.exists():
             continue
-        for number, event in read_lines(path, _EVENT):
+        for number, event in read_lines(path, _event_reader()):
             if event.event in OF_A_SEND and not 0 <= event.send < len(plan.schedule.sends):
                 raise BadRun(path, f"line {number}: send {event.send} is not in the plan")
             if event.event in (*OF_AN_AGGREGATION, *OF_COMPUTING) and not 0 <= event.op < len(
@@ -209,8 +210,10 @@ def load_events(folder: Path, plan: Plan) -> Iterator[RankEvent]:
             yield replace(event, rank=rank)
 
 
-_REPEATS = TypeAdapter(list[Repeat])
-_EVENT = TypeAdapter(RankEvent)
+@cache
+def _event_reader() -> TypeAdapter[RankEvent]:
+    """Made when it is needed: what writes the events need not wait for it."""
+    return TypeAdapter(RankEvent)
 
 
 def load_arrivals(folder: Path, plan: Plan, repeats: int) -> list[tuple[list[int], int]]:

@@ -14,7 +14,7 @@ from typer.exceptions import TyperException
 from gradwire import COMMAND
 from gradwire.emu.capturing.request import MAX_LIMIT_S, MAX_SNAPLEN, MIN_SNAPLEN, CaptureRequest
 from gradwire.emu.training.options import MODELS, TrainingOptions
-from gradwire.planning.fabrics.fabricfile import is_file
+from gradwire.planning.fabrics.spec import is_file
 from gradwire.tools.givenoptions import refuse_foreign
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.options import parse_slow

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from gradwire.planning.fabrics.fabric import Fabric
-from gradwire.planning.fabrics.fabricfile import fabric_of_node, is_file
-from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.fabrics.fabricfile import fabric_of_node
+from gradwire.planning.fabrics.spec import is_file, parse_fabric
 from gradwire.planning.jobs import STDIN
 from gradwire.results.expectations import Expectation, parse_expectation, selection_of
 from gradwire.tools.choicekeys import is_name_or_file

@@ -21,7 +21,7 @@ from gradwire.planning.trees.tree import MAX_SWITCH_SLOTS, SWITCH_SLOTS
 COLLECT_AFTER = 50_000  # new objects after which Python looks for unreachable ones
 PATIENCE_S = 10.0  # how long a switch may be without a controller
 DEFAULT_CONTROLLER = ("127.0.0.1", 6653)
-# It takes 0.2 s to import, os-ken with it; that passes when the ports are attached already.
+# Imported when the ports are attached already.
 _SERVING = "gradwire.emu.switch.server.serving"
 
 

@@ -24,11 +24,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from gradwire.planning.fabrics.cabling import BadCabling, Cable, cabled, check_nodes
 from gradwire.planning.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric, Wire
-from gradwire.planning.fabrics.family import DEFAULT_RATE_BPS, check_mtu, check_size, check_wire
+from gradwire.planning.fabrics.family import DEFAULT_RATE_BPS, FROM_FILE, check_mtu, check_size, check_wire
 from gradwire.planning.fabrics.nodenames import names_of
 from gradwire.traces.units import parse_bps, parse_nbytes, parse_ns
 
-FAMILY = "file"
 MAX_LINES = 65_536
 MAX_TIERS = 20
 MAX_PATTERNS = 8
@@ -60,7 +59,7 @@ Port = Annotated[int, Field(ge=0, le=MAX_PORT, strict=True)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class WireKeys(_Part):
@@ -111,7 +110,7 @@ def fabric_of(value: Any, name: str = "") -> Fabric:
     cables = list(_cables(document, _tiers(document.tiers, (*hosts, *switches))))
     # Dictionaries: looked up as fast as sets, in the order of the document.
     links = cabled(dict.fromkeys(hosts), dict.fromkeys(switches), cables)
-    return Fabric(document.name or name, FAMILY, {}, hosts, switches, links, document.mtu)
+    return Fabric(document.name or name, FROM_FILE, {}, hosts, switches, links, document.mtu)
 
 
 def _named(texts: Sequence[str], *place: str | int) -> tuple[str, ...]:

@@ -16,7 +16,6 @@ from gradwire.traces.units import no_key
 if TYPE_CHECKING:
     from yaml.nodes import Node
 
-SUFFIXES = (".yaml", ".yml")
 MAX_FILE_NBYTES = 1 << 20
 MAX_DEPTH = 5  # the document, links, a line, its a
 MAX_NAME = 60
@@ -33,11 +32,6 @@ _PLAIN_WORDS = {
     "string_pattern_mismatch": "may have letters, digits, '_', '.', '-' and single blanks",
 }
 _PARTS: dict[str, type[BaseModel]] = {"tiers": Tier, "links": LinksLine, "defaults": WireKeys}
-
-
-def is_file(spec: str) -> bool:
-    """Whether a fabric's spec is the name of a file."""
-    return spec.lower().endswith(SUFFIXES)
 
 
 def read_fabric(path: Path) -> Fabric:

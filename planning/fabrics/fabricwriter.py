@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gradwire.planning.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric, Link, Wire, cable
-from gradwire.planning.fabrics.fabricdocument import FAMILY
-from gradwire.planning.fabrics.family import exact
+from gradwire.planning.fabrics.family import FROM_FILE, exact
 from gradwire.planning.fabrics.nodenames import ranges
 from gradwire.traces.units import show_ns
 
@@ -36,7 +35,7 @@ def yaml_of(fabric: Fabric) -> str:
 
 
 def _name(fabric: Fabric) -> str:
-    if fabric.family == FAMILY:
+    if fabric.family == FROM_FILE:
         return fabric.spec
     return "-".join([fabric.family, *(f"{key}{value}" for key, value in fabric.shape.items())])
 

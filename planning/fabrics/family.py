@@ -16,6 +16,7 @@ from gradwire.planning.fabrics.ownrates import KEY, own_rates, with_own_rates
 from gradwire.traces.units import show_ns
 
 DEFAULT_RATE_BPS = 100_000_000
+FROM_FILE = "file"  # the family of the fabrics that files describe
 MAX_CABLES = 1_000_000  # 1 KB each
 MIN_RATE_BPS = 1_000_000  # below, the shaper's burst and one segment weigh more than what is measured
 MAX_QUEUE_NBYTES = 1 << 30

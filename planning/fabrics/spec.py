@@ -11,11 +11,9 @@ from typing import Any
 
 from gradwire.planning.fabrics.bigraph import bigraph
 from gradwire.planning.fabrics.fabric import DEFAULT_MTU_NBYTES, Fabric
-from gradwire.planning.fabrics.fabricdocument import FAMILY, fabric_of
-from gradwire.planning.fabrics.fabricfile import is_file, read_fabric
 from gradwire.planning.fabrics.fabricwriter import document_of
 from gradwire.planning.fabrics.families import fat_tree, leaf_spine, star
-from gradwire.planning.fabrics.family import DEFAULT_RATE_BPS, GRID_KEYS, Family, LinkSpec
+from gradwire.planning.fabrics.family import DEFAULT_RATE_BPS, FROM_FILE, GRID_KEYS, Family, LinkSpec
 from gradwire.planning.fabrics.grids import mesh, torus
 from gradwire.planning.fabrics.ownrates import KEY
 from gradwire.traces import plugins
@@ -23,6 +21,7 @@ from gradwire.traces.units import did_you_mean, not_one_of, parse_bps, parse_nby
 
 MAX_SPEC_LENGTH = 200
 GROUP = "gradwire.fabric"
+SUFFIXES = (".yaml", ".yml")
 
 FAMILIES = {
     "bigraph": Family(
@@ -76,6 +75,7 @@ def _family(name: str) -> Family:
 
 def _checked(entry: EntryPoint, family: Family) -> Callable[[Mapping[str, int], LinkSpec], Fabric]:
     """The fabrics of a package, held to what those of a file are held to."""
+    from gradwire.planning.fabrics.fabricdocument import fabric_of  # see parse_fabric
 
     def build(sizes: Mapping[str, int], links: LinkSpec) -> Fabric:
         fabric: Any = family.build(sizes, links)
@@ -83,7 +83,7 @@ def _checked(entry: EntryPoint, family: Family) -> Callable[[Mapping[str, int], 
         if not isinstance(fabric, Fabric) or fabric.family != entry.name:
             raise plugins.BadPlugin(f"{whose} makes no Fabric of the family {entry.name}")
         try:
-            same = fabric_of(document_of(fabric), name=FAMILY)
+            same = fabric_of(document_of(fabric), name=FROM_FILE)
         except ValueError as error:
             raise plugins.BadPlugin(f"{whose} makes a fabric that cannot be: {error}") from error
         if (same.hosts, same.links) != (fabric.hosts, fabric.links):
@@ -92,6 +92,11 @@ def _checked(entry: EntryPoint, family: Family) -> Callable[[Mapping[str, int], 
         return made
 
     return build
+
+
+def is_file(spec: str) -> bool:
+    """Whether a fabric's spec is the name of a file."""
+    return spec.lower().endswith(SUFFIXES)
 
 
 def parse_fabric(text: str) -> Fabric:
@@ -107,6 +112,9 @@ def parse_fabric(text: str) -> Fabric:
     shown = text if len(text) <= MAX_SPEC_LENGTH else text[:40] + "…"
     try:
         if is_file(text):
+            # Its pydantic models take 40 ms to import, and few fabrics are files.
+            from gradwire.planning.fabrics.fabricfile import read_fabric
+
             return read_fabric(Path(text))
         family, sizes, links = _values(text)
         fabric = family.build(sizes, links)
@@ -122,13 +130,15 @@ def parse_fabric(text: str) -> Fabric:
 
 def fabric_to_json(fabric: Fabric) -> str | dict[str, Any]:
     """The spec that rebuilds it, or of a fabric from a file the whole document."""
-    return document_of(fabric) if fabric.family == FAMILY else fabric.spec
+    return document_of(fabric) if fabric.family == FROM_FILE else fabric.spec
 
 
 def fabric_from_json(value: object) -> Fabric:
     """The inverse of `fabric_to_json`.  Raise ValueError (pydantic's ValidationError is one)."""
     if isinstance(value, dict):
-        return fabric_of(value, name=FAMILY)
+        from gradwire.planning.fabrics.fabricdocument import fabric_of  # see parse_fabric
+
+        return fabric_of(value, name=FROM_FILE)
     text = str(value)
     if is_file(text):
         raise ValueError(
@@ -139,7 +149,7 @@ def fabric_from_json(value: object) -> Fabric:
 
 def with_automatic_queue(fabric: Fabric) -> Fabric:
     """The same cables with queues that drop nothing."""
-    if fabric.family == FAMILY:
+    if fabric.family == FROM_FILE:
         return replace(fabric, links=tuple(replace(link, queue_nbytes=None) for link in fabric.links))
     family, sizes, links = _values(fabric.spec)
     return family.build(sizes, replace(links, queue_nbytes=None))

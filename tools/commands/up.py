@@ -12,8 +12,7 @@ import typer
 
 from gradwire.emu.network.isolate import isolated, stop
 from gradwire.emu.options import CONTROLLERS, OS_KEN, SWITCHES
-from gradwire.planning.fabrics.fabricfile import is_file
-from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.fabrics.spec import is_file, parse_fabric
 from gradwire.planning.plan import ADAPTIVE
 from gradwire.planning.routing.policies import policy
 from gradwire.tools.live.view import TERMINAL, live_view

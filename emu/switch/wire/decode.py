@@ -1,8 +1,8 @@
 """Decodes FLOW_MOD and flow requests; errors are the ones that the specification names.
 
-Constants and struct layouts are os-ken's.  Its parsers are not used on this side, because they trust
-their input: a FLOW_MOD with an instruction of length 0 keeps `OFPFlowMod.parser` in a loop for ever
-(os-ken 4.2.2), and it has none for GROUP_MOD, PACKET_OUT and MULTIPART_REQUEST.
+os-ken's parsers are not used on this side, because they trust their input: a FLOW_MOD with an instruction
+of length 0 keeps `OFPFlowMod.parser` in a loop for ever (os-ken 4.2.2), and it has none for GROUP_MOD,
+PACKET_OUT and MULTIPART_REQUEST.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""Encodes the switch's OpenFlow 1.3 replies, with os-ken's constants and struct layouts.
+"""Encodes the switch's OpenFlow 1.3 replies.
 
 os-ken builds requests but no replies.  The tests read every one of these back with Scapy, os-ken's
 parsers and `ovs-ofctl ofp-parse`.

@@ -1,9 +1,6 @@
-"""OpenFlow 1.3's constants and struct layouts, taken from os-ken, and its errors.
+"""OpenFlow 1.3's constants, as `ofp`, and its errors."""
 
-The only import of os-ken in `emu`.
-"""
-
-from os_ken.ofproto import ofproto_v1_3 as ofp
+from gradwire.emu.switch.wire import constants as ofp
 
 __all__ = ["ProtocolError", "bad_length", "ofp"]
 
