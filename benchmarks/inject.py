@@ -27,11 +27,11 @@ import numpy.typing as npt
 from gradwire.emu.emulation import in_force
 from gradwire.emu.inject.figures import drift_ppm
 from gradwire.emu.inject.frames import VNET_NBYTES, Frames
-from gradwire.emu.inject.options import InjectOptions
+from gradwire.emu.inject.options import PPS, RECORDED, TOPSPEED, InjectOptions, Pace
 from gradwire.emu.inject.preparation import Prepared, prepare
 from gradwire.emu.inject.sender import own_processor
 from gradwire.emu.inject.session import silence, transport
-from gradwire.emu.inject.timetable import PPS, RECORDED, TOPSPEED, Pace, deadlines
+from gradwire.emu.inject.timetable import deadlines
 from gradwire.emu.interpreter import python
 from gradwire.emu.network.isolate import isolated, stop
 from gradwire.emu.network.namespaces import enter

@@ -4,20 +4,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradwire.planning.experiment import Cell, Experiment
-from gradwire.planning.jobplaces import n_workers_on
-from gradwire.tools.blocksizes import read_block_sizes
 from gradwire.tools.choices import NetworkChoices
-from gradwire.traces.making.collectives import made_collective, made_uneven_alltoall
 from gradwire.traces.schedules.dtypes import DTYPES, FLOAT32, DType, element_nbytes, nccl_name, parse_dtype
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import BY_COLLECTIVE
 from gradwire.traces.units import one_of, parse_size
 from gradwire.traces.workload import MAX_RANKS, Workload
+
+if TYPE_CHECKING:  # help pages need none of it
+    from gradwire.planning.experiment import Cell, Experiment
 
 COLLECTIVES = tuple(BY_COLLECTIVE)
 MAX_BENCH_NBYTES = 1 << 32
@@ -125,9 +124,11 @@ class BenchChoices:
         return f"{kind}, {self.sizes.name if self.sizes else f'{self.begin} to {self.end or self.begin}'}"
 
     def work(
-        self, kind: CollectiveKind, cells: Sequence[Cell], network: NetworkChoices
-    ) -> list[tuple[Cell, Experiment]]:
+        self, kind: CollectiveKind, cells: "Sequence[Cell]", network: NetworkChoices
+    ) -> "list[tuple[Cell, Experiment]]":
         """Every size in every cell, the sizes varying first.  Raise ValueError, OSError."""
+        from gradwire.planning.experiment import Experiment
+
         self._check_reduction()
         dtype = self._dtype(network)
         network = replace(network, wire=dtype)
@@ -169,6 +170,9 @@ class BenchChoices:
 
     def _uneven(self, kind: CollectiveKind) -> Workload:
         """The alltoall of a table."""
+        from gradwire.tools.blocksizes import read_block_sizes
+        from gradwire.traces.making.collectives import made_uneven_alltoall
+
         assert self.sizes is not None
         if kind != "alltoall":
             raise ValueError(
@@ -182,8 +186,11 @@ class BenchChoices:
             )
         return workload
 
-    def _even(self, kind: CollectiveKind, cell: Cell, counts: Sequence[int]) -> list[Workload]:
+    def _even(self, kind: CollectiveKind, cell: "Cell", counts: Sequence[int]) -> list[Workload]:
         """A collective of each of these sizes."""
+        from gradwire.planning.jobplaces import n_workers_on
+        from gradwire.traces.making.collectives import made_collective
+
         n_ranks = self.ranks or n_workers_on(cell.fabric, cell.algorithm, self.jobs)
         if n_ranks > MAX_RANKS:
             raise ValueError(f"{n_ranks:,} ranks; gradwire plans at most {MAX_RANKS:,}")

@@ -16,16 +16,18 @@ from gradwire import COMMAND
 from gradwire.emu.capturing import finish
 from gradwire.emu.capturing.finish import Checked, HostCapture, TimesCheck
 from gradwire.emu.capturing.manifest import Ended, manifest
-from gradwire.emu.capturing.request import MAX_SNAPLEN, WHOLE, CaptureRequest
+from gradwire.emu.capturing.request import MAX_SNAPLEN, WHOLE, CaptureRequest, check_fits
 from gradwire.emu.capturing.run import INTERRUPTED, capture
 from gradwire.emu.disturbance import MAX_CPU_STOLEN
 from gradwire.emu.lifecycle import Progress as Progressed
 from gradwire.emu.lifecycle import working_folder
 from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.runfiles import INCOMPLETE
 from gradwire.tools.console import plain
 from gradwire.tools.exits import FAULT
 from gradwire.tools.exits import INTERRUPTED as INTERRUPTED_CODE
+from gradwire.tools.joboptions import LiveJob, need_for_live
 from gradwire.tools.progressbar import progress_bar
 from gradwire.traces.files import write_whole
 from gradwire.traces.units import show_first, show_nbytes, show_s
@@ -77,6 +79,21 @@ class Captured:
     def cut_short(self) -> str | None:
         why: str | None = self.manifest["cut_short"]
         return why
+
+
+def capture_job(
+    live: LiveJob, spec: str, folder: Path | None, snaplen: int, *, keep_payload: bool, as_json: bool
+) -> None:
+    """Run the job on the fabric `spec` and show what was captured; the folder is by default a new one.
+
+    Leave with exit code 3 if packets and logs differ.
+    """
+    request = live.request(spec)
+    built = parse_fabric(spec)
+    check_fits(request, built)
+    need_for_live("capture", request)
+    keeping = Keeping(folder or default_folder(request).absolute(), snaplen, keep_payload)
+    show(carry_out(request, built, keeping, sys.argv[1:], quiet=as_json), as_json)
 
 
 def carry_out(

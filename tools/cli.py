@@ -2,7 +2,7 @@
 
 A command is the function NAME in tools/commands/NAME.py.  Only the module of the command that was
 typed is imported.  The others are listed from this table alone, so that no command waits for another's
-libraries.
+libraries; and what its work needs is imported when it is carried out, so that no help page waits for it.
 """
 
 import importlib

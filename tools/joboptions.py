@@ -21,6 +21,7 @@ from gradwire.tools.options import parse_slow
 
 DDP, PS, PROGRAM = "ddp", "ps", "a program"
 DDP_PANEL, PS_PANEL = "ddp: data-parallel training", "ps: parameter servers"
+MAX_TRAININGS = 99  # on one fabric
 BUILT_IN_PANEL, PROGRAM_PANEL = "ddp and ps", "-- CMD: a program of your own"
 BELONGS = {  # options that mean nothing elsewhere
     "ranks": {DDP, PROGRAM},

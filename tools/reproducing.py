@@ -22,15 +22,14 @@ from gradwire.results.runlist import REPRODUCTION
 from gradwire.tools.cli import main
 from gradwire.tools.exits import INTERRUPTED, NOT_VALID
 from gradwire.tools.pageparts import environment
+from gradwire.tools.papers import FOLDER, PAPERS
 from gradwire.tools.progressbar import progress_bar
 from gradwire.tools.table import Cell, columns, or_nothing, rich_table, table_of
 from gradwire.tools.tables import VERDICT_STYLES
 from gradwire.traces.files import write_whole
 from gradwire.traces.units import one_of, show_count
 
-FOLDER = Path(__file__).with_name("papers")
 RUNS = "runs"  # in the folder of the results: what sends packets has a folder each in it
-PAPERS = tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
 STYLES = {"holds": VERDICT_STYLES["valid"], "differs": "bold red", "not valid": "bold red", "not run": "dim"}
 
 

@@ -39,7 +39,6 @@ from gradwire.traces.iterationtimes import (
 
 Capture = Callable[..., Captured]
 LIVE_ATTEMPTS = 3  # where the machine's own host took its CPUs while the job ran
-MAX_TRAININGS = 99
 MAX_ATTEMPTS = 1000
 
 

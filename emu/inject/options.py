@@ -1,13 +1,25 @@
 """Options of an injection."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 
-from gradwire.emu.inject.timetable import Pace
 from gradwire.emu.options import SWITCHES
 from gradwire.traces.units import one_of
 
+RECORDED, PPS, RATE, TOPSPEED = "recorded", "pps", "rate", "topspeed"
+STAR_RATE = "10G"  # faster than this machine sends: the star changes as little as can be
 MAX_PACKETS = 4_000_000  # sent in all: some 250 octets of memory each
 MAX_LOOPS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """`value`: the factor on recorded times' speed, packets/s, or bit/s; nothing with TOPSPEED."""
+
+    kind: str = RECORDED
+    value: Fraction = Fraction(1)
+
+
 AS_RECORDED = Pace()
 
 

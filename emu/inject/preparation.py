@@ -12,7 +12,7 @@ from pathlib import Path
 from gradwire.emu.inject.candidates import Candidates, Chosen, candidates, choose, hosts_of
 from gradwire.emu.inject.frames import Frames, rewritten
 from gradwire.emu.inject.mapping import LEFT_OUT, mapped
-from gradwire.emu.inject.options import MAX_PACKETS, InjectOptions
+from gradwire.emu.inject.options import MAX_PACKETS, STAR_RATE, InjectOptions
 from gradwire.emu.inject.packetlist import Pieces, cut, pieces
 from gradwire.emu.inject.timetable import Ints, check_duration, deadlines, period_ns
 from gradwire.planning.fabrics.fabric import Fabric
@@ -21,7 +21,6 @@ from gradwire.traces.packets.capture import read_capture
 from gradwire.traces.packets.copies import without_copies
 from gradwire.traces.packets.packets import Packets
 
-STAR_RATE = "10G"  # faster than this machine sends: the star changes as little as can be
 MAX_READ = 2 * MAX_PACKETS  # in all files together: a packet is in those of both its ends
 
 

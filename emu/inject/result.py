@@ -18,10 +18,10 @@ from gradwire.emu.inject.figures import (
     lateness_histogram,
     percentiles,
 )
-from gradwire.emu.inject.options import InjectOptions
+from gradwire.emu.inject.options import PPS, RATE, RECORDED, TOPSPEED, InjectOptions, Pace
 from gradwire.emu.inject.preparation import Prepared
 from gradwire.emu.inject.times import ReadTimes
-from gradwire.emu.inject.timetable import PPS, RATE, RECORDED, TOPSPEED, Ints, Pace
+from gradwire.emu.inject.timetable import Ints
 from gradwire.traces.units import show_bps
 
 SCHEMA = "gradwire.injection/1"

@@ -1,25 +1,17 @@
 """When each packet should leave: at its recorded time, or at a given pace."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gradwire.emu.inject.options import PPS, RECORDED, TOPSPEED, Pace
+
 Ints = npt.NDArray[np.int64]
 
-RECORDED, PPS, RATE, TOPSPEED = "recorded", "pps", "rate", "topspeed"
 JITTER_NS = 10_000_000  # a capture on several processors writes packets some µs out of order, not 10 ms
 MAX_DURATION_NS = 3600 * 10**9
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """`value`: the factor on recorded times' speed, packets/s, or bit/s; nothing with TOPSPEED."""
-
-    kind: str = RECORDED
-    value: Fraction = Fraction(1)
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,10 @@ import pytest
 from gradwire.emu.inject.counts import InjectionCounts
 from gradwire.emu.inject.figures import NEVER, PacketTimes, TimePercentiles
 from gradwire.emu.inject.injection import check_queues
-from gradwire.emu.inject.options import AS_RECORDED, InjectOptions
+from gradwire.emu.inject.options import AS_RECORDED, TOPSPEED, InjectOptions, Pace
 from gradwire.emu.inject.preparation import Prepared, prepare
 from gradwire.emu.inject.result import Injection, judge, result
 from gradwire.emu.inject.times import Fields, ReadTimes, keys, read_times
-from gradwire.emu.inject.timetable import TOPSPEED, Pace
 from gradwire.planning.fabrics.spec import parse_fabric
 from tests.made_captures import Record, pcap, tcp
 

@@ -7,17 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradwire.emu.inject.timetable import (
-    JITTER_NS,
-    PPS,
-    RATE,
-    RECORDED,
-    TOPSPEED,
-    Pace,
-    deadlines,
-    period_ns,
-    steady,
-)
+from gradwire.emu.inject.options import PPS, RATE, RECORDED, TOPSPEED, Pace
+from gradwire.emu.inject.timetable import JITTER_NS, deadlines, period_ns, steady
 
 TIMES = np.array([1_000, 1_500, 4_000], np.int64)
 SIZES = np.array([125, 250, 1_000], np.int64)

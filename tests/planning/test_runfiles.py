@@ -17,7 +17,7 @@ from gradwire.planning.plan import BadPlan, Plan
 from gradwire.planning.runfiles import BadRun
 from gradwire.results.runview import load_run
 from gradwire.tools import cli
-from gradwire.tools.commands.audit import _audited
+from gradwire.tools.work.audit import _audited
 from tests.made_counters import switches_json, write_counters
 from tests.made_plans import allreduce_plan
 from tests.made_runs import made_run, sample_ports

@@ -8,7 +8,7 @@ import pytest
 from gradwire.planning.plan import Plan
 from gradwire.results.row import REFUSED, Row
 from gradwire.tools import cli
-from gradwire.tools.commands import bench
+from gradwire.tools.work import bench
 from gradwire.traces.schedules.names import BY_COLLECTIVE, DEFAULTS
 
 FABRIC = ("--fabric", "leaf-spine:leaves=2,spines=1,hosts=2")

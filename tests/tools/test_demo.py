@@ -11,7 +11,7 @@ from gradwire.planning.capturefabric import capture_fabric
 from gradwire.planning.plan import Plan
 from gradwire.results.row import Row
 from gradwire.tools.cli import main
-from gradwire.tools.commands import demo
+from gradwire.tools.work import demo
 
 
 def test_every_cell_can_be_planned_and_the_first_is_the_capture_itself(

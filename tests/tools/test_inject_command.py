@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from gradwire.emu.inject.options import PPS, RATE, RECORDED, TOPSPEED, Pace
 from gradwire.emu.inject.result import Injection, show_pace
-from gradwire.emu.inject.timetable import PPS, RATE, RECORDED, TOPSPEED, Pace
 from gradwire.tools import cli
 from gradwire.tools.commands.inject import parse_pace
 from gradwire.tools.inject_tables import notes, print_injection, verdict

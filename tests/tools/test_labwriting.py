@@ -16,10 +16,10 @@ from gradwire.results.about import About
 from gradwire.results.matrixfile import Matrix
 from gradwire.results.row import Row
 from gradwire.tools import cli
-from gradwire.tools.commands import bench, replay
 from gradwire.tools.labfile import read_lab
 from gradwire.tools.labwork import LabWork, lab_work
 from gradwire.tools.labwriting import FILE, save_lab, save_run_lab
+from gradwire.tools.work import bench, replay
 from gradwire.traces.making.training import training
 from gradwire.traces.workload import save
 

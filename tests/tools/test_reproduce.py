@@ -13,7 +13,8 @@ from gradwire.planning.experiment import Cell, Experiment
 from gradwire.planning.placement import PLACEMENTS
 from gradwire.planning.routing.policies import policy_names
 from gradwire.tools import cli, reproducing
-from gradwire.tools.reproducing import PAPERS, load_paper, reproduced
+from gradwire.tools.papers import PAPERS
+from gradwire.tools.reproducing import load_paper, reproduced
 from gradwire.traces.schedules.collectives import algorithm
 from gradwire.traces.schedules.names import AS_CAPTURED
 from tests.documented import documented_fields
@@ -108,7 +109,7 @@ def test_every_command_of_a_paper_is_one_that_gradwire_has(
     """Whether it does what the paper claims is for a run to say."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("gradwire.tools.jobwork.planned", check_cells)  # of bench and replay
-    monkeypatch.setattr("gradwire.tools.commands.plan.plan_of", lambda cell, job: check_cells([(cell, job)]))
+    monkeypatch.setattr("gradwire.tools.work.plan.plan_of", lambda cell, job: check_cells([(cell, job)]))
     paper = load_paper(name)
     assert paper.cannot
     trials = {trial for claim in paper.claims for trial in claim.trials.values()}
@@ -137,8 +138,8 @@ def test_an_unknown_paper_is_refused_with_those_there_are() -> None:
 def test_a_folder_with_runs_of_an_earlier_reproduction_is_refused_before_anything_is_run(
     made_up: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gradwire.tools.commands.reproduce.need_root_and_tools", lambda _: None)
-    monkeypatch.setattr("gradwire.tools.commands.reproduce.reproduced", lambda *_, **__: [])
+    monkeypatch.setattr("gradwire.tools.work.reproduce.need_root_and_tools", lambda _: None)
+    monkeypatch.setattr("gradwire.tools.work.reproduce.reproduced", lambda *_, **__: [])
     words = ["reproduce", "made-up", "--out", str(made_up)]
     assert CliRunner().invoke(cli.application("reproduce"), words).exit_code == 0
     (made_up / "runs").mkdir()

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from gradwire.tools import cli
-from gradwire.tools.commands.serve import listing
 from gradwire.tools.folderview import names_of
 from gradwire.tools.serving import MOST_AT_ONCE, FolderServer
+from gradwire.tools.work.serve import listing
 from tests.browser import CHROMIUM, browser
 
 SECRET = "nobody may read this"

@@ -1,14 +1,10 @@
 """`gradwire capture`: run a training job and capture its packets at every host."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gradwire.emu.capturing.request import check_fits
-from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.tools.capturing import Keeping, carry_out, default_folder, show
 from gradwire.tools.joboptions import (
     AsyncOption,
     BatchOption,
@@ -26,7 +22,6 @@ from gradwire.tools.joboptions import (
     TrainingIterationsOption,
     TrainingSeedOption,
     WorkersOption,
-    need_for_live,
     parse_beside,
     refuse_foreign_options,
 )
@@ -94,6 +89,8 @@ def capture(  # noqa: PLR0913, PLR0917 - a parameter for each option
 
     Exit code 3: the packets and the logs differ.
     """
+    from gradwire.tools.capturing import capture_job
+
     refuse_foreign_options(context, job)
     live = LiveJob(
         words=tuple(job),
@@ -112,9 +109,5 @@ def capture(  # noqa: PLR0913, PLR0917 - a parameter for each option
         beside=parse_beside(beside),
     )
     spec = fabric or f"star:hosts={sum(one.n_ranks for one in live.jobs)},rate={DEFAULT_RATE}"
-    request = live.request(spec)
-    built = parse_fabric(spec)
-    check_fits(request, built)
-    need_for_live("capture", request)
-    keeping = Keeping((out or default_folder(request)).absolute(), snaplen, keep_payload)
-    show(carry_out(request, built, keeping, sys.argv[1:], quiet=as_json), as_json)
+    folder = None if out is None else out.absolute()
+    capture_job(live, spec, folder, snaplen, keep_payload=keep_payload, as_json=as_json)

@@ -1,26 +1,11 @@
 """`gradwire inject`: send a capture's packets again as they were."""
 
-import json
-from collections.abc import Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gradwire.emu.inject.injection import inject as carried_out
-from gradwire.emu.inject.mapping import parse_map
-from gradwire.emu.inject.options import InjectOptions
-from gradwire.emu.inject.preparation import STAR_RATE, prepare
-from gradwire.emu.inject.timetable import PPS, RATE, RECORDED, TOPSPEED, Pace
-from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.planning.jobs import source_of
-from gradwire.planning.routing.policies import policy_names
-from gradwire.tools.console import console
-from gradwire.tools.exits import NOT_VALID
-from gradwire.tools.inject_tables import following, print_injection
-from gradwire.tools.machine import need_root_and_tools
-from gradwire.tools.matrixrun import default_folder
+from gradwire.emu.inject.options import PPS, RATE, RECORDED, STAR_RATE, TOPSPEED, Pace
 from gradwire.tools.options import (
     FABRIC_HELP,
     CapturesArgument,
@@ -32,10 +17,7 @@ from gradwire.tools.options import (
     complete_fabric,
     parse_factor,
 )
-from gradwire.tools.stdin import with_stdin
-from gradwire.traces.rankmap import SETTINGS, read_settings
-from gradwire.traces.reader import capture_paths
-from gradwire.traces.units import one_of, parse_bps
+from gradwire.traces.units import parse_bps
 
 MAX_PPS = 10_000_000
 
@@ -121,23 +103,21 @@ def inject(  # noqa: PLR0913, PLR0917 - a parameter for each option
 
     Exit code 3: the machine was too slow, or a capture lost packets.
     """
-    captures = with_stdin(captures)
-    options = InjectOptions(parse_pace(speed, pps, rate, topspeed), loop, exact_mtu, routes, switch)
-    one_of("routing policy", routes, policy_names())
-    chosen = parse_fabric(fabric) if fabric else None
-    hosts = parse_map(map_ or ())
-    prepared = prepare(capture_paths(captures), chosen, options, ranks_by_address(captures, rank_map), hosts)
-    need_root_and_tools("inject", switch, captures=True)
-    folder = out or default_folder()
-    with following(quiet=as_json) as progress:
-        injection = carried_out(source_of(captures), prepared, options, folder / "inject", progress)
-    if as_json:
-        print(json.dumps(injection.to_json(), indent=1))
-    else:
-        print_injection(console(), injection)
-        console().print(f"\nrun: {folder / 'inject'}", soft_wrap=True)
-    if injection.reasons:
-        raise typer.Exit(NOT_VALID)
+    from gradwire.tools.work.inject import inject_captures
+
+    inject_captures(
+        captures,
+        fabric,
+        map_ or [],
+        parse_pace(speed, pps, rate, topspeed),
+        loop=loop,
+        exact_mtu=exact_mtu,
+        routes=routes,
+        rank_map=rank_map,
+        switch=switch,
+        out=out,
+        as_json=as_json,
+    )
 
 
 def parse_pace(speed: str | None, pps: int | None, rate: str | None, topspeed: bool) -> Pace:
@@ -159,9 +139,3 @@ def parse_pace(speed: str | None, pps: int | None, rate: str | None, topspeed: b
             raise ValueError("--rate must be above 0")
         return Pace(RATE, Fraction(rate_bps))
     return Pace(RECORDED, parse_factor(speed) if speed else Fraction(1))
-
-
-def ranks_by_address(paths: Sequence[Path], rank_map: Path | None) -> dict[str, int]:
-    """Ranks by address, as the file or a folder's own says; none if nobody says."""
-    file = rank_map or next((path / SETTINGS for path in paths if (path / SETTINGS).is_file()), None)
-    return read_settings(file) if file else {}

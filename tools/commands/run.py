@@ -40,7 +40,7 @@ def run(
 
     Exit code 4: something is not as a lab expects it; 3: a row is not valid.
     """
-    from gradwire.tools.labs import print_schema, run_labs  # takes a while to import
+    from gradwire.tools.labs import print_schema, run_labs
 
     if schema:
         print_schema()

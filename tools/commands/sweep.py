@@ -52,7 +52,7 @@ def sweep(
 
     Exit code 4: an expectation fails; 3: every cell is refused.
     """
-    from gradwire.tools.sweep import run_study  # takes a while to import
+    from gradwire.tools.sweep import run_study
 
     if ray is not None and processes is not None:
         raise ValueError("--processes and --ray cannot be used together: give one of them")

@@ -1,16 +1,12 @@
 """`gradwire trust`: check replays against the job itself, trained live on the same fabrics."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gradwire.emu.capturing.request import check_fits
-from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.results.trustresult import TrustMatrix
-from gradwire.tools.console import console
 from gradwire.tools.joboptions import (
+    MAX_TRAININGS,
     AsyncOption,
     BatchOption,
     BesideLiveOption,
@@ -26,11 +22,9 @@ from gradwire.tools.joboptions import (
     TrainingIterationsOption,
     TrainingSeedOption,
     WorkersOption,
-    need_for_live,
     parse_beside,
     refuse_foreign_options,
 )
-from gradwire.tools.matrixrun import about, default_folder
 from gradwire.tools.options import (
     FABRIC_HELP,
     REPEATABLE,
@@ -40,12 +34,6 @@ from gradwire.tools.options import (
     RoutesOption,
     complete_fabric,
 )
-from gradwire.tools.outputs import check_page
-from gradwire.tools.trust import TrustTrial, carry_out
-from gradwire.tools.trustlive import MAX_TRAININGS
-from gradwire.tools.trusttables import print_matrix, write_page
-
-NOT_TRUSTED = 3
 
 
 def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
@@ -112,6 +100,8 @@ def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
     Exit code 3: a row was refused, is not valid, or lies outside its error bar.
     An interrupted command keeps what it has measured (docs/trust.md).
     """
+    from gradwire.tools.work.trust import trust_job
+
     refuse_foreign_options(context, job)
     live = LiveJob(
         words=tuple(job),
@@ -128,28 +118,14 @@ def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
         limit_s=limit,
         beside=parse_beside(beside),
     )
-    trial = TrustTrial(live, tuple(fabric), routes, repeat, snaplen, trainings)
-    requests = [live.request(spec) for spec in fabric]
-    for request, spec in zip(requests, fabric, strict=True):
-        check_fits(request, parse_fabric(spec))
-    need_for_live("trust", requests[0])
-    check_page(html)
-    folder = out or default_folder()
-    try:
-        matrix = carry_out(trial, folder, quiet=as_json, described=about(""))
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"continue with the same command and --out {folder}") from None
-    if html:
-        write_page(html, matrix)
-    _show(matrix, folder, as_json)
-
-
-def _show(matrix: TrustMatrix, folder: Path, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps({"folder": str(folder), **matrix.to_json()}, indent=1))
-    else:
-        to = console()
-        print_matrix(to, matrix)
-        to.print(f"\nall of it: {folder}", soft_wrap=True)
-    if any(row.is_failure for row in matrix.rows):
-        raise typer.Exit(NOT_TRUSTED)
+    trust_job(
+        live,
+        fabric,
+        routes=routes,
+        repeat=repeat,
+        trainings=trainings,
+        snaplen=snaplen,
+        out=out,
+        html=html,
+        as_json=as_json,
+    )

@@ -1,27 +1,12 @@
 """`gradwire up`: start a fabric to try things on."""
 
-import json
-import signal
-import subprocess
-from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gradwire.emu.network.isolate import isolated, stop
-from gradwire.emu.options import CONTROLLERS, OS_KEN, SWITCHES
-from gradwire.planning.fabrics.spec import is_file, parse_fabric
-from gradwire.planning.plan import ADAPTIVE
-from gradwire.planning.routing.policies import policy
-from gradwire.tools.live.view import TERMINAL, live_view
-from gradwire.tools.machine import need_root_and_tools
+from gradwire.emu.options import OS_KEN
 from gradwire.tools.options import ControllerOption, RoutesOption, SwitchOption, WatchOption, complete_fabric
-from gradwire.traces.units import one_of, show_nbytes
-
-MAX_SCRIPT_NBYTES = 1 << 20
-SCAPY_START = "from gradwire.tools.dissect.lab import *"
 
 
 def up(
@@ -52,69 +37,6 @@ def up(
     `leaf0 dpctl dump-flows`, `switch spine0 stop` or `help`; docs/prompt.md has
     more. Everything is removed when you leave the prompt.
     """
-    fabric = parse_fabric(spec)
-    one_of("switch", switch, SWITCHES)
-    one_of("controller", controller, CONTROLLERS)
-    _check_routes(routes)
-    if watch == TERMINAL:
-        raise ValueError("--watch=terminal: the terminal has the prompt; use --watch for a page")
-    need_root_and_tools("up", switch, controller=controller)
-    source = str(Path(spec).resolve()) if is_file(spec) else fabric.spec
-    options: dict[str, object] = {"fabric": source, "switch": switch, "routes": routes}
-    options["controller"] = controller
-    options |= {"scapy_start": SCAPY_START, "script": None if script is None else str(script)}
-    commands = None if script is None else _text(script)
-    with live_view(watch, f"{fabric.spec} at the prompt") as view:
-        fds = []
-        if view:
-            view.show_fabric(fabric)
-            fds = [view.channel.fileno()]
-        code = _typed(options, fds) if commands is None else _carried_out(options, commands, fds)
-    raise typer.Exit(code)
+    from gradwire.tools.work.up import start_fabric
 
-
-def _check_routes(routes: str) -> None:
-    """Raise ValueError for a policy that is none, or that needs a plan."""
-    if routes == ADAPTIVE:
-        raise ValueError(
-            f"{ADAPTIVE} routes move the flows of a plan, and `up` has none; choose other --routes"
-        )
-    policy(routes)
-
-
-def _typed(options: dict[str, object], fds: Sequence[int]) -> int:
-    """The exit code of a prompt at which somebody types; Ctrl-C is the prompt's, not ours."""
-    before = signal.signal(signal.SIGINT, lambda *_: None)
-    words = [json.dumps(options), *map(str, fds)]
-    process = isolated("gradwire.emu.prompt", words, new_session=False, pass_fds=fds)
-    try:
-        return process.wait()
-    finally:
-        stop(process)
-        signal.signal(signal.SIGINT, before)
-
-
-def _carried_out(options: dict[str, object], commands: str, fds: Sequence[int]) -> int:
-    """The exit code of a script's prompt, which ends when we are interrupted."""
-    words = [json.dumps(options), *map(str, fds)]
-    process = isolated("gradwire.emu.prompt", words, stdin=subprocess.PIPE, pass_fds=fds)
-    try:
-        with suppress(BrokenPipeError):  # it ended before: its exit code says so
-            process.communicate(commands)
-        return process.returncode
-    finally:
-        stop(process)
-
-
-def _text(script: Path) -> str:
-    """All of it, before anything is made.  Raise ValueError and OSError."""
-    with script.open("rb") as file:
-        octets = file.read(MAX_SCRIPT_NBYTES + 1)
-    if len(octets) > MAX_SCRIPT_NBYTES:
-        raise ValueError(f"{script}: longer than the {show_nbytes(MAX_SCRIPT_NBYTES)} that a script may have")
-    try:
-        return octets.decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{script}: not UTF-8 text: byte {error.start:,} is not part of a character"
-        ) from None
+    start_fabric(spec, switch, controller, routes, script, watch)
