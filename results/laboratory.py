@@ -85,7 +85,9 @@ def _refused(cell: Cell, experiment: Experiment, reason: str) -> Row:
 
 
 class Laboratory:
-    """Carries plans out, one after the other; calibrates each fabric once."""
+    """Carries plans out, one after the other; calibrates each fabric once, but for those of which
+    `calibrations` has one; what it measures is added there.
+    """
 
     def __init__(
         self,
@@ -93,25 +95,26 @@ class Laboratory:
         options: RunOptions,
         tell: Tell,
         run: Runner,
-        original: Original | None = None,
+        calibrations: dict[Fabric, Calibration] | None = None,
     ) -> None:
         self._folder = folder
         self._options = options
         self._tell = tell
         self._run = run
-        self._original = original
-        self._calibrations: dict[Fabric, Calibration] = {}
+        self._calibrations = {} if calibrations is None else calibrations
         self._number = 0
 
-    def row(self, plan: Plan) -> Row:
-        """Carry the plan out, judge the run, and return its row."""
+    def row(self, plan: Plan, original: Original | None = None) -> Row:
+        """Carry the plan out, judge the run, and return its row.  A run of the job as it was captured is
+        compared with `original`.
+        """
         name = f"{plan.fabric.spec} {plan.algorithm} {plan.placement_name} {plan.routes}"
         calibrated = self.calibration(plan.fabric)
         self._number += 1
         folder = self._folder / f"{self._number:02d}-{file_name(name)}"
 
         def finish(work: Path) -> Row:
-            return _judged(plan, work, folder, self._options.repeats, calibrated, self._original)
+            return _judged(plan, work, folder, self._options.repeats, calibrated, original)
 
         return self._run(plan, folder, self._options, self._progress(name, self._options), finish)
 

@@ -1,22 +1,26 @@
 """What the cells of a study come to, and the same summed up over its seeds."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from gradwire.results.plannedcells import PlannedCell
+from gradwire.results.row import Row
 
 
 @dataclass(frozen=True, slots=True)
 class CellResult:
-    """One cell with one seed, as it was planned.
+    """One cell with one seed: `cell` as it was planned, and its `row` if its packets were sent.
 
-    `job` is the name of its job, empty if the study has only one.
+    `job` is the name of its job, empty if the study has only one.  `failed` is why packets that should have
+    been sent were not, by no fault of the plan.
     """
 
     job: str
     seed: int
     cell: PlannedCell
+    row: Row | None = None
+    failed: str | None = None
 
     @property
     def name(self) -> str:
@@ -24,23 +28,45 @@ class CellResult:
         return f"{self.job}: {self.cell.name}" if self.job else self.cell.name
 
     @property
+    def refused(self) -> str | None:
+        """Why it has no figures, if it has none."""
+        return self.cell.refused if self.failed is None else self.failed
+
+    @property
+    def result(self) -> Row | PlannedCell:
+        """What expectations are about."""
+        return self.row or replace(self.cell, refused=self.refused)
+
+    @property
     def time_s(self) -> float | None:
-        """As predicted; None of a cell that is refused."""
-        return self.cell.fluid_s
+        """The median of the repeats, or as predicted if nothing was to be sent; None without figures."""
+        if self.refused is not None:
+            return None
+        if self.row is None:
+            return self.cell.fluid_s
+        return self.row.time_s.median if self.row.time_s else None
 
     @property
     def bound_s(self) -> float | None:
         return self.cell.bound_s
 
+    @property
+    def counts(self) -> bool:
+        """Whether its time may be compared with others': it was planned, or its row is valid."""
+        return self.time_s is not None and (self.row is None or self.row.valid)
+
 
 @dataclass(frozen=True, slots=True)
 class SeedSummary:
-    """Cells that differ in their seed alone: the times of those that have one, `n_seeds` in all."""
+    """Cells that differ in their seed alone: the times of those that have one, `n_seeds` in all, of which
+    `n_counted` count.
+    """
 
     first: CellResult
     times_s: tuple[float, ...]
     bounds_s: tuple[float, ...]
     n_seeds: int
+    n_counted: int
 
     @property
     def mean_s(self) -> float:
@@ -50,6 +76,11 @@ class SeedSummary:
     def bound_s(self) -> float | None:
         """The mean, as the part of a job that is sent may depend on the seed."""
         return fmean(self.bounds_s) if self.bounds_s else None
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether all times count."""
+        return self.n_counted == len(self.times_s)
 
 
 def summaries(results: Sequence[CellResult]) -> list[SeedSummary]:
@@ -64,8 +95,9 @@ def summaries(results: Sequence[CellResult]) -> list[SeedSummary]:
         SeedSummary(
             next((each for each in same if each.cell.refused is None), same[0]),
             tuple(each.time_s for each in same if each.time_s is not None),
-            tuple(each.bound_s for each in same if each.bound_s is not None),
+            tuple(each.bound_s for each in same if each.time_s is not None and each.bound_s is not None),
             len(same),
+            sum(each.counts for each in same),
         )
         for same in zip(*of_seeds.values(), strict=True)
     ]

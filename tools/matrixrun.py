@@ -72,9 +72,9 @@ def carry_out(
             if view:
                 view.phase(text)
 
-        laboratory = Laboratory(folder, options, tell, _runner(view), original)
+        laboratory = Laboratory(folder, options, tell, runner(view))
         for plan in todo:
-            matrix = matrix.with_row(plan if isinstance(plan, Row) else laboratory.row(plan))
+            matrix = matrix.with_row(plan if isinstance(plan, Row) else laboratory.row(plan, original))
             save_matrix(matrix)
             progress.advance(task)
             if view:
@@ -82,7 +82,7 @@ def carry_out(
     return matrix
 
 
-def _runner(view: LiveView | None) -> Runner:
+def runner(view: LiveView | None) -> Runner:
     """What carries a plan out, and leaves the lab that does it again beside it; who watches sees it go on."""
 
     def carried_out(
@@ -110,11 +110,13 @@ def _naming_what_is_done(folder: Path) -> Iterator[None]:
         raise KeyboardInterrupt(f"what is done: {gradwire.COMMAND} report {folder}") from None
 
 
-def default_folder() -> Path:
-    """`runs/DATE-TIME` below the current folder, made now: two commands in one second get two folders."""
+def default_folder(parent: Path = Path(RUNS)) -> Path:
+    """`runs/DATE-TIME` below the current folder, made now: two commands in one second get two folders.  It is
+    below `parent`, if that is given.
+    """
     name = time.strftime("%Y%m%d-%H%M%S")
     for number in itertools.count(1):
-        folder = Path(RUNS) / (name if number == 1 else f"{name}-{number}")
+        folder = parent / (name if number == 1 else f"{name}-{number}")
         with suppress(FileExistsError):
             folder.mkdir(parents=True)
             return folder

@@ -34,7 +34,7 @@ def seed_chart(some: Sequence[SeedSummary]) -> str:
                 parts += _bar(each, y, full_s)
                 y += ROW_HEIGHT
     size = f'width="100%" height="{y + AXIS_HEIGHT}"'
-    head = f'<svg class="bars" role="img" aria-label="Predicted times over the seeds" {size}>'
+    head = f'<svg class="bars" role="img" aria-label="Times over the seeds" {size}>'
     return "\n".join([head, *axis(y, full_s), *parts, "</svg>"])
 
 
@@ -45,8 +45,9 @@ def _bar(each: SeedSummary, y: int, full_s: float) -> Iterator[str]:
     least_s, mean_s, longest_s = min(each.times_s), each.mean_s, max(each.times_s)
     bound_s = min(each.bound_s or 0.0, mean_s)
     top, middle, end = y + BAR_TOP, y + BAR_TOP + BAR_HEIGHT / 2, y + BAR_TOP + BAR_HEIGHT
+    style = "bar" if each.is_valid else "bar invalid"
     words = f"mean {show_s(mean_s)}, {show_s(least_s)} to {show_s(longest_s)}"
-    yield f'<g class="bar"><title>{escape(words)}</title>'
+    yield f'<g class="{style}"><title>{escape(words)}</title>'
     yield f'<text class="name" x="0" y="{y + 14}">{escape(name)}</text>'
     yield f'<text class="figure" x="100%" y="{y + 14}" text-anchor="end">{show_s(mean_s)}</text>'
     ideal, over = percent(bound_s, full_s), percent(mean_s - bound_s, full_s)

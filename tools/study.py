@@ -1,4 +1,4 @@
-"""A study: a lab with mode: plan, and perhaps seeds and jobs.  Its cells, each with the key it is kept by."""
+"""A study: a lab, perhaps with seeds and several jobs.  Its cells, each with the key it is kept by."""
 
 import hashlib
 import importlib.metadata
@@ -10,25 +10,29 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
 
+from gradwire.emu.options import RunOptions
 from gradwire.emu.project import PROJECT
-from gradwire.planning.experiment import Cell, Experiment
+from gradwire.planning.experiment import Cell, Experiment, Original
 from gradwire.results.outcomes import Subject
 from gradwire.results.plannedcells import PlannedCell
+from gradwire.results.row import Row
 from gradwire.results.rowchoices import cell_name
 from gradwire.tools.labfile import Lab
-from gradwire.tools.labwork import PLAN, LabWork, check_expectations, lab_work
+from gradwire.tools.labwork import LabWork, check_expectations, lab_work
 
 MAX_SEEDS = 1000
 MAX_CELLS = 100_000
 _SEEDS = re.compile(r"(\d{1,9})(?:\.\.(\d{1,9}))?")
 _CODE = ("planning", "results", "tools", "traces")  # whatever decides a plan and its figures
+_SENDING = ("controller", "emu")  # and a run
 _COMPILED = (".c", ".h", ".py")
 
 
 @dataclass(frozen=True, slots=True)
 class StudyCell:
     """One cell of a study with one job, by its name, and one seed; `key` is a hash of everything that its
-    figures depend on.
+    figures depend on.  `run` says how its packets are sent, None if it is only planned; then `original` is
+    the job as it was captured, if that is what is sent.
     """
 
     job: str
@@ -36,6 +40,8 @@ class StudyCell:
     cell: Cell
     experiment: Experiment
     key: str
+    run: RunOptions | None = None
+    original: Original | None = None
 
     @property
     def name(self) -> str:
@@ -52,7 +58,12 @@ class Study:
     works: Mapping[int, tuple[LabWork, ...]]
     cells: tuple[StudyCell, ...]
 
-    def subjects(self, seed: int, of: Sequence[PlannedCell | None]) -> list[Subject]:
+    @property
+    def sends(self) -> bool:
+        """Whether packets are sent."""
+        return any(cell.run for cell in self.cells)
+
+    def subjects(self, seed: int, of: Sequence[Row | PlannedCell | None]) -> list[Subject]:
         """The cells of one seed as expectations see them, with what is known of each."""
         rest = iter(of)
         return [
@@ -61,18 +72,15 @@ class Study:
             for subject in work.subjects([next(rest) for _ in work.work.cells])
         ]
 
-    def check(self, seed: int, of: Sequence[PlannedCell | None]) -> list[Subject]:
+    def check(self, seed: int, of: Sequence[Row | PlannedCell | None]) -> list[Subject]:
         """The same.  Raise BadLab for an expectation that cannot be computed of these cells."""
         subjects = self.subjects(seed, of)
-        check_expectations(self.lab, subjects, is_run=False)
+        check_expectations(self.lab, subjects, is_run=self.sends)
         return subjects
 
 
 def study_of(lab: Lab) -> Study:
-    """Raise BadLab for a lab that is not a study, or cannot be planned."""
-    with lab.blamed("mode"):
-        if lab.mode != PLAN:
-            raise ValueError("sweep only plans: write mode: plan; gradwire run sends packets")
+    """Raise BadLab for a lab that is not a study, or cannot be planned or run."""
     with lab.blamed("seeds"):
         seeds = parse_seeds(lab.seeds)
     if lab.seeds and "seed" in lab.given:
@@ -127,14 +135,17 @@ def parse_seeds(texts: Sequence[str]) -> tuple[int, ...]:
 
 def _cells(works: Mapping[int, Sequence[LabWork]]) -> Iterator[StudyCell]:
     digests: dict[int, bytes] = {}
-    code = code_digest()
     for seed, work in ((seed, work) for seed, some in works.items() for work in some):
+        run = work.run.options if work.run else None
+        original = work.work.original if run else None
+        how = repr(run).encode()
+        code = code_digest(sends=run is not None)
         for cell, experiment in work.work.cells:
             names = repr((cell.algorithm, cell.placement, cell.routes)).encode()
             values = [getattr(experiment, each.name) for each in fields(experiment)]
-            parts = (code, *(_digest(value, digests) for value in (cell.fabric, *values)), names)
+            parts = (code, *(_digest(value, digests) for value in (cell.fabric, *values)), names, how)
             key = hashlib.sha256(b"".join(parts)).hexdigest()
-            yield StudyCell(work.lab.job_name, seed, cell, experiment, key)
+            yield StudyCell(work.lab.job_name, seed, cell, experiment, key, run, original)
 
 
 def _digest(value: Any, digests: dict[int, bytes]) -> bytes:
@@ -147,13 +158,13 @@ def _digest(value: Any, digests: dict[int, bytes]) -> bytes:
 
 
 @cache
-def code_digest() -> bytes:
-    """A hash of the code that plans, and of the versions of Python and of all packages beside it.
+def code_digest(*, sends: bool) -> bytes:
+    """A hash of the code that plans, or also `sends` packets, and of the versions of Python and all packages.
 
     The code of a policy or an algorithm from another package counts by that package's version.
     """
     digest = hashlib.sha256(sys.version.encode())
-    for folder in _CODE:
+    for folder in (*_CODE, *(_SENDING if sends else ())):
         for path in sorted((PROJECT / folder).rglob("*")):
             if path.suffix in _COMPILED:
                 digest.update(f"{path.relative_to(PROJECT)}\0".encode())

@@ -1,64 +1,71 @@
-"""Plans the cells of a study in several processes, keeps each as it comes, and shows what they come to."""
+"""Plans the cells of a study, or sends their packets, keeps each as it comes, and shows what they come to."""
 
 import ctypes
 import json
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
-from functools import cache, partial
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
 from rich.text import Text
 
 from gradwire.results.outcomes import Outcome, judged
-from gradwire.results.plannedcells import PlannedCell
 from gradwire.results.studyresults import CellResult
+from gradwire.tools.cellfiles import CELLS, load_cell, n_kept, save_cell
 from gradwire.tools.cellplanning import plan_cell
+from gradwire.tools.cellreplaying import CellReplays
 from gradwire.tools.console import console
 from gradwire.tools.exits import NOT_EXPECTED, NOT_VALID
 from gradwire.tools.labfile import read_lab
 from gradwire.tools.labrun import print_outcomes
-from gradwire.tools.progressbar import progress_bar
+from gradwire.tools.live.view import LiveView, live_view
+from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.study import Study, StudyCell, study_of
 from gradwire.tools.studytables import print_study, write_study
-from gradwire.traces.files import write_whole
-from gradwire.traces.units import show_count, show_s
+from gradwire.tools.sweepprogress import Tell, sweep_progress
+from gradwire.traces.units import show_count
 
 FOLDER = Path("sweeps")
-CELLS = "cells"
-SCHEMA = "gradwire.cell/1"
+RUNS = "runs"  # in the folder: those of cells whose packets were sent
 AHEAD = 2  # cells handed to each process: one under way, one that waits
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
-MAX_CELL_NBYTES = 1 << 20
-Planner = Callable[[Sequence[StudyCell]], Generator[tuple[StudyCell, CellResult], None, None]]
-"""Plans cells, and gives each as it is done."""
+Worker = Callable[[Sequence[StudyCell], Tell], Generator[tuple[StudyCell, CellResult], None, None]]
+"""Does cells, and gives each as it is done; meanwhile it says what it does."""
 
 
 def run_study(
-    path: Path, out: Path | None, processes: int | None, *, ray: str | None = None, as_json: bool
+    path: Path,
+    out: Path | None,
+    processes: int | None,
+    *,
+    ray: str | None = None,
+    watch: str | None = None,
+    retry: bool = False,
+    as_json: bool,
 ) -> int:
-    """The exit code; with `ray`, the address of a cluster, that plans the cells.
+    """The exit code; with `ray`, the address of a cluster, that does the cells.  With `retry` those whose
+    rows are not valid are done again.
 
-    Raise BadLab, OSError, and KeyboardInterrupt that says what is kept.
+    Raise BadLab, OSError, ValueError for `processes` where packets are sent, and KeyboardInterrupt that says
+    what is kept.
     """
     study = study_of(read_lab(path))
-    folder = out or FOLDER / path.stem
-    plan = partial(_in_processes, n_processes=processes or len(os.sched_getaffinity(0)))
-    if ray is not None:
-        from gradwire.tools.raycluster import on_cluster
-
-        plan = partial(on_cluster, address=ray)
-    results = work_out(study.cells, folder, plan, quiet=as_json)
+    if study.sends and processes is not None:
+        raise ValueError(f"--processes: {path} sends packets, one cell at a time; leave --processes out")
+    folder, title = out or FOLDER / path.stem, f"Study {study.lab.name}"
+    with live_view(watch, title) as view:
+        work = _worker(study, folder, processes, ray, view)
+        results = work_out(study.cells, folder, work, view, retry=retry, quiet=as_json)
     outcomes = _outcomes(study, results)
-    written = write_study(folder, f"Study {study.lab.name}", results)
+    written = write_study(folder, title, results)
     code = _exit_code(outcomes, results)
     if as_json:
         print(json.dumps(_json(study, folder, results, outcomes, code), indent=1))
@@ -71,30 +78,65 @@ def run_study(
     return code
 
 
-def work_out(cells: Sequence[StudyCell], folder: Path, plan: Planner, *, quiet: bool) -> list[CellResult]:
-    """All cells in their order: those kept in the folder, and the others planned and kept there.
+def _worker(
+    study: Study, folder: Path, processes: int | None, ray: str | None, view: LiveView | None
+) -> Worker:
+    if ray is not None:
+        from gradwire.tools.raycluster import on_cluster
 
-    A cell that cannot be planned is refused.
+        return partial(on_cluster, address=ray)
+    if study.sends:
+        return partial(_one_after_the_other, runs=folder / RUNS, view=view)
+    return partial(_in_processes, n_processes=processes or len(os.sched_getaffinity(0)))
+
+
+def work_out(
+    cells: Sequence[StudyCell],
+    folder: Path,
+    work: Worker,
+    view: LiveView | None = None,
+    *,
+    retry: bool = False,
+    quiet: bool,
+) -> list[CellResult]:
+    """All cells in their order: those kept in the folder, and the others done and kept there.
+
+    A cell that cannot be planned is refused.  With `retry` those whose rows are not valid are done again.
     """
     (folder / CELLS).mkdir(parents=True, exist_ok=True)
-    made = {each.key: found for each in cells if (found := load_cell(folder, each))}
+    made = {each.key: found for each in cells if (found := load_cell(folder, each, retry=retry))}
     todo = list({each.key: each for each in cells if each.key not in made}.values())
     if made and not quiet:
         console(stderr=True).print(f"{show_count(len(made), 'cell')} of this study kept from before")
-    with _naming_what_is_kept(folder), progress_bar(quiet=quiet) as progress:
-        task = progress.add_task("planning", total=len(todo))
-        with closing(plan(todo)) as done:
+    with _naming_what_is_kept(folder), sweep_progress(len(todo), view, quiet=quiet) as progress:
+        for known in made.values():
+            progress.count(known)
+        with closing(work(todo, progress.doing)) as done:
             for each, result in done:
                 save_cell(folder, each, result)
                 made[each.key] = result
-                progress.update(task, advance=1, description=f"planned {each.name}{_best(made.values())}")
+                progress.done(result, each.name)
     return [replace(made[each.key], job=each.job) for each in cells]
 
 
+def _one_after_the_other(
+    todo: Sequence[StudyCell], tell: Tell, runs: Path, view: LiveView | None
+) -> Generator[tuple[StudyCell, CellResult], None, None]:
+    """Each cell with its packets sent, as two runs at a time would disturb each other.  Raise PermissionError
+    without root, FileNotFoundError without the tools.
+    """
+    for each in {each.run: each for each in todo}.values():
+        assert each.run
+        need_root_and_tools("sweep", each.run.switch, each.run.captures, each.run.controller)
+    replays = CellReplays(runs, tell, view)
+    yield from ((each, replays.result(each)) for each in todo)
+
+
 def _in_processes(
-    todo: Sequence[StudyCell], n_processes: int
+    todo: Sequence[StudyCell], tell: Tell, n_processes: int
 ) -> Generator[tuple[StudyCell, CellResult], None, None]:
     """Each cell as it is done.  Raise what planning raises for a bug, and OSError for a process that died."""
+    tell(f"planning in {show_count(min(n_processes, len(todo)), 'process')}")
     if n_processes == 1 or len(todo) < 2:
         yield from ((each, plan_cell(each)) for each in todo)
         return
@@ -132,52 +174,21 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
 
-def _best(results: Iterable[CellResult]) -> str:
-    times_s = [result.time_s for result in results if result.time_s is not None]
-    return f", best so far {show_s(min(times_s))}" if times_s else ""
-
-
 @contextmanager
 def _naming_what_is_kept(folder: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        n_kept = len(list((folder / CELLS).glob("*.json")))
         raise KeyboardInterrupt(
-            f"{show_count(n_kept, 'cell')} in {folder}; the same command goes on from there"
+            f"{show_count(n_kept(folder), 'cell')} in {folder}; the same command goes on from there"
         ) from None
-
-
-@cache
-def _adapter() -> TypeAdapter[PlannedCell]:
-    return TypeAdapter(PlannedCell)
-
-
-def save_cell(folder: Path, each: StudyCell, result: CellResult) -> None:
-    """As docs/schemas.md, "Cells of a study", says.  Raise OSError."""
-    value = {"schema": SCHEMA, "key": each.key, "seed": each.seed, "cell": asdict(result.cell)}
-    write_whole(folder / CELLS / f"{each.key}.json", json.dumps(value, indent=1) + "\n")
-
-
-def load_cell(folder: Path, each: StudyCell) -> CellResult | None:
-    """None for a cell that is not there, or is not as this version writes it: it is planned again."""
-    path = folder / CELLS / f"{each.key}.json"
-    if not path.is_file() or path.stat().st_size > MAX_CELL_NBYTES:
-        return None
-    try:
-        value = json.loads(path.read_text())
-        if value["schema"] != SCHEMA or value["key"] != each.key:
-            return None
-        return CellResult(each.job, each.seed, _adapter().validate_python(value["cell"]))
-    except (ValueError, KeyError, TypeError, ValidationError):
-        return None
 
 
 def _outcomes(study: Study, results: Sequence[CellResult]) -> list[Outcome]:
     """Of each expectation one for all seeds with which it holds, and one for each other seed, by name."""
     of_seeds: list[tuple[int, list[Outcome]]] = []
     for seed in study.works:
-        subjects = study.check(seed, [each.cell for each in results if each.seed == seed])
+        subjects = study.check(seed, [each.result for each in results if each.seed == seed])
         of_seeds.append((seed, [judged(each, subjects) for each in study.lab.expect]))
     found = []
     for number in range(len(study.lab.expect)):
@@ -196,7 +207,8 @@ def _outcomes(study: Study, results: Sequence[CellResult]) -> list[Outcome]:
 def _exit_code(outcomes: Sequence[Outcome], results: Sequence[CellResult]) -> int:
     if any(outcome.verdict == "fails" for outcome in outcomes):
         return NOT_EXPECTED
-    return NOT_VALID if all(each.cell.refused for each in results) else 0
+    is_doubtful = any(each.failed or (each.row and not each.row.valid) for each in results)
+    return NOT_VALID if is_doubtful or all(each.refused for each in results) else 0
 
 
 def _json(
@@ -212,7 +224,13 @@ def _json(
         "file": str(study.lab.path),
         "name": study.lab.name,
         "folder": str(folder),
-        "cells": [{"job": each.job, "seed": each.seed, **asdict(each.cell)} for each in results],
+        "sends": study.sends,
+        "cells": [_cell_json(each) for each in results],
         "expectations": [outcome.to_json() for outcome in outcomes],
         "exit_code": code,
     }
+
+
+def _cell_json(each: CellResult) -> dict[str, Any]:
+    row = each.row and each.row.to_json()
+    return {"job": each.job, "seed": each.seed, **asdict(each.cell), "row": row, "failed": each.failed}

@@ -262,8 +262,8 @@ def test_a_run_of_the_job_as_it_was_captured_says_how_like_it_is(tmp_path: Path)
     for original, score in ((alike, 1.0), (other, 1 - 0.25 / len(ran))):
         options = RunOptions(repeats=3)
         place = tmp_path / str(score)
-        row = Laboratory(place, options, lambda text: None, runs, original).row(plan)
+        row = Laboratory(place, options, lambda text: None, runs).row(plan, original)
         assert row.fidelity == pytest.approx(score, abs=0.001)
         assert json.loads((Path(row.folder or "") / "result.json").read_text())["fidelity"] == row.fidelity
         elsewhere = plan_of(Cell(BIGRAPH, "as-captured", "linear", "ecmp"), JOB)
-        assert Laboratory(place, options, lambda text: None, runs, original).row(elsewhere).fidelity is None
+        assert Laboratory(place, options, lambda text: None, runs).row(elsewhere, original).fidelity is None

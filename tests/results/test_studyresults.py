@@ -1,11 +1,15 @@
 """Cells of a study that differ in their seed alone, summed up."""
 
 import re
+from pathlib import Path
 
 from gradwire.results.plannedcells import PlannedCell
 from gradwire.results.studyresults import CellResult, summaries
+from gradwire.results.verdict import Verdict
 from gradwire.tools.seedchart import seed_chart
-from gradwire.tools.studytables import answers_of_study, refused
+from gradwire.tools.studytables import answers_of_study, not_valid, refused, study_table
+from tests.made_plans import MIB, allreduce_plan
+from tests.made_runs import made_run
 
 
 def cell(routes: str, time_s: float | None) -> PlannedCell:
@@ -45,3 +49,34 @@ def test_a_bar_ends_at_the_mean_and_its_whisker_at_the_least_and_the_longest() -
 
 def test_nothing_planned_has_no_chart() -> None:
     assert seed_chart(summaries([CellResult("", 0, cell("a", None))])) == ""
+
+
+def test_of_combinations_that_were_measured_only_valid_ones_are_best_and_the_others_are_marked(
+    tmp_path: Path,
+) -> None:
+    plan = allreduce_plan("star:hosts=4,rate=50M", "ring", nbytes=MIB)
+    fast, slow = cell("fast", 1.0), cell("slow", 2.0)
+    busy = Verdict(False, ("the processors were busy",))
+    results = [
+        CellResult("", 0, fast, made_run(tmp_path / "0", plan, (1.0,))),
+        CellResult("", 0, slow, made_run(tmp_path / "1", plan, (2.0,))),
+        CellResult("", 1, fast, made_run(tmp_path / "2", plan, (1.0,), busy)),
+        CellResult("", 1, slow, made_run(tmp_path / "3", plan, (3.0,))),
+    ]
+    assert [(each.times_s, each.n_counted, each.is_valid) for each in summaries(results)] == [
+        ((1.0, 1.0), 1, False),
+        ((2.0, 3.0), 2, True),
+    ]
+    assert answers_of_study(results) == ["Best: ring, linear, slow on star:hosts=4: 2.5 s, mean of 2 seeds."]
+    assert not_valid(results) == {"the processors were busy": ["ring, linear, fast on star:hosts=4, seed 1"]}
+    assert seed_chart(summaries(results)).count('class="bar invalid"') == 1
+    cells = [[one.text for one in row] for row in study_table(results).rows]
+    assert [row[3] for row in cells] == ["1 of 2", "2 of 2"]
+
+
+def test_a_cell_that_failed_has_no_time_though_it_was_planned() -> None:
+    failed = CellResult("", 0, cell("a", 2.0), failed="no room on the disk")
+    (one,) = summaries([failed])
+    assert (one.times_s, one.bounds_s, one.n_counted) == ((), (), 0)
+    assert refused([failed]) == {"no room on the disk": ["ring, linear, a on star:hosts=4, seed 0"]}
+    assert answers_of_study([failed]) == []

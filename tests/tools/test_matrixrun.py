@@ -75,7 +75,7 @@ def test_what_open_vswitch_cannot_do_is_told_before_what_it_can_is_run(
     sending = replace(summing, schedule=replace(summing.schedule, aggregations=()), trees=())
     done: list[Plan] = []
 
-    def row(self: Laboratory, plan: Plan) -> Row:
+    def row(self: Laboratory, plan: Plan, original: object = None) -> Row:
         del self
         done.append(plan)
         return ROW
@@ -108,7 +108,7 @@ def test_whoever_interrupts_a_matrix_keeps_the_rows_that_were_done(
     plan = allreduce_plan("star:hosts=2")
     done: list[Plan] = []
 
-    def row(self: Laboratory, plan: Plan) -> Row:
+    def row(self: Laboratory, plan: Plan, original: object = None) -> Row:
         del self
         done.append(plan)
         if len(done) == 3:

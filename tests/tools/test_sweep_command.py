@@ -13,11 +13,16 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from gradwire.results.studyresults import CellResult
+from gradwire.results.verdict import Verdict
 from gradwire.tools import cellplanning, cli, study, sweep
+from gradwire.tools.cellfiles import load_cell, save_cell
 from gradwire.tools.labfile import read_lab
 from gradwire.tools.planmatrix import planned
 from gradwire.tools.study import parse_seeds, study_of
-from gradwire.tools.sweep import load_cell, run_study, work_out
+from gradwire.tools.sweep import run_study, work_out
+from tests.made_plans import MIB, allreduce_plan
+from tests.made_runs import made_run
 
 STUDY = """
 name: two
@@ -108,7 +113,7 @@ def test_only_what_is_missing_or_cut_short_is_planned_again(
 
 def test_cells_of_other_code_are_not_used(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {each.key for each in study_of(read_lab(path)).cells}
-    monkeypatch.setattr(study, "code_digest", lambda: b"other")
+    monkeypatch.setattr(study, "code_digest", lambda sends: b"other")
     assert len(before) == 6
     assert not before & {each.key for each in study_of(read_lab(path)).cells}
 
@@ -184,7 +189,6 @@ def test_an_interruption_says_what_is_kept(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (STUDY.replace("mode: plan", "mode: bench"), "line 3: sweep only plans"),
         (STUDY + "seed: 3\n", "line 9: seed has no effect beside seeds"),
         (STUDY.replace("[5, 7..8]", "[5, x]"), "line 8: 'x' is not a seed"),
         (STUDY + "draw: svg\n", "line 9: sweep always writes a page"),
@@ -194,6 +198,41 @@ def test_what_is_not_a_study_is_refused_with_its_line(text: str, why: str, path:
     path.write_text(text)
     with pytest.raises(ValueError, match=why):
         study_of(read_lab(path))
+
+
+SENT = STUDY.replace("mode: plan", "repeat: 2")
+
+
+def test_a_study_without_mode_plan_sends_packets_and_its_cells_depend_on_how(path: Path) -> None:
+    """Its keys are others than those of plans, and of other repeats."""
+    keys = set()
+    for text in (STUDY, SENT, SENT.replace("repeat: 2", "repeat: 3")):
+        path.write_text(text)
+        made = study_of(read_lab(path))
+        assert made.sends == (text != STUDY)
+        keys |= {each.key for each in made.cells}
+    assert len(keys) == 18
+
+
+def test_packets_are_sent_one_cell_at_a_time(path: Path, tmp_path: Path) -> None:
+    path.write_text(SENT)
+    with pytest.raises(ValueError, match=r"--processes: .* sends packets, one cell at a time"):
+        run_study(path, tmp_path / "out", 2, as_json=True)
+
+
+def test_a_row_is_kept_and_one_that_is_not_valid_is_done_again_if_asked(path: Path, tmp_path: Path) -> None:
+    path.write_text(SENT)
+    cells = study_of(read_lab(path)).cells[:3]
+    (tmp_path / "cells").mkdir()
+    plan = allreduce_plan("star:hosts=4,rate=50M", "ring", nbytes=MIB)
+    (planned_,) = planned([(cells[0].cell, cells[0].experiment)], in_full=False, quiet=True)
+    rows = [made_run(tmp_path / "0", plan), made_run(tmp_path / "1", plan, verdict=Verdict(False, ("busy",)))]
+    for each, row in zip(cells, rows, strict=False):
+        save_cell(tmp_path, each, CellResult("", each.seed, planned_.cell, row))
+    save_cell(tmp_path, cells[2], CellResult("", 8, planned_.cell, failed="no room on the disk"))
+    found = [load_cell(tmp_path, each) for each in cells]
+    assert [one and one.row for one in found] == [*rows, None]
+    assert [load_cell(tmp_path, each, retry=True) is not None for each in cells] == [True, False, False]
 
 
 def test_run_sends_a_study_to_sweep(path: Path) -> None:

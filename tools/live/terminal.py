@@ -22,7 +22,7 @@ from gradwire.tools.table import Cell, columns, rich_table, table_of
 from gradwire.traces.units import show_bps, show_nbytes
 
 DRAW_S = 1.0  # to draw more often costs more than looking
-MOST_LINKS, MOST_RANKS, MOST_MOVES = 10, 16, 5
+MOST_LINKS, MOST_RANKS, MOST_MOVES, MOST_BEST = 10, 16, 5, 8
 BAR = 20
 NICE = 10
 
@@ -32,8 +32,12 @@ def drawn(news: News) -> RenderableType:
     title, phase, rows = news.get("title"), news.get("phase"), news.get("rows")
     head = str(title.get("text", ""))
     if rows:
-        head += f": {len(rows['rows'])} of {rows['n_cells']} cells done"
+        head += f": {rows.get('n_done', len(rows['rows']))} of {rows['n_cells']} cells done"
+    progress = news.get("progress")
+    if progress.get("left"):
+        head += f", {progress['left']}"
     parts: list[RenderableType] = [Text(head, "bold"), Text(str(phase.get("text", "")))]
+    parts += [Text(f"best so far{line}") for line in progress.get("best", ())[:MOST_BEST]]
     run, load = news.get("run"), news.get("load")
     if run and load:
         parts += _links(run["links"], load)

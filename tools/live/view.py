@@ -52,11 +52,16 @@ class LiveView:
         """What is done now."""
         self.channel.send("phase", text=text)
 
-    def rows(self, table: Table, n_cells: int) -> None:
-        """The cells that are done (tools.live.rows), of how many."""
+    def progress(self, n_done: int, n_cells: int, left: str, best: Sequence[str]) -> None:
+        """How many cells are done, of how many, how long the others take in words, and which are best."""
+        self.channel.send("progress", n_done=n_done, n_cells=n_cells, left=left, best=list(best))
+
+    def rows(self, table: Table, n_cells: int, n_done: int | None = None) -> None:
+        """The cells that are done (tools.live.rows), of how many; `n_done` if not all of them are shown."""
         self.channel.send(
             "rows",
             n_cells=n_cells,
+            n_done=len(table.rows) if n_done is None else n_done,
             columns=[[column.title, column.is_number] for column in table.columns],
             rows=[[cell.text for cell in row] for row in table.rows],
         )

@@ -31,6 +31,7 @@ function cell(row, text, style = "", share = null) {
 function showRun(run) {
   links = run.links;
   hosts = run.hosts;
+  for (const part of document.querySelectorAll(".of-a-run")) part.hidden = false;
   byId("fabric").textContent = run.fabric;
   byId("drawing").innerHTML = run.svg;
   lanes = [];
@@ -97,7 +98,8 @@ function showMoves(moves) {
 
 function showRows(message) {
   byId("with-rows").hidden = false;
-  byId("cells").textContent = `${message.rows.length} of ${message.n_cells} cells`;
+  const {n_done: done, n_cells: all, rows} = message;
+  byId("cells").textContent = `${done} of ${all} cells` + (rows.length < done ? `, the newest ${rows.length} shown` : "");
   const heads = byId("heads"), body = byId("rows");
   heads.replaceChildren();
   body.replaceChildren();
@@ -115,10 +117,22 @@ function showRows(message) {
   }
 }
 
+function showProgress({n_done: done, n_cells: all, left, best}) { // of a sweep
+  byId("with-progress").hidden = false;
+  byId("done").max = all;
+  byId("done").value = done;
+  byId("left").textContent = `${done} of ${all} cells done${left && `, ${left}`}`;
+  byId("best").replaceChildren(...best.map(text => {
+    const line = document.createElement("li");
+    line.textContent = `Best so far${text}`;
+    return line;
+  }));
+}
+
 const SHOW = {
   title: message => { byId("title").textContent = document.title = message.text; },
   phase: message => { byId("phase").textContent = message.text; },
-  run: showRun, load: showLoad, rows: showRows,
+  run: showRun, load: showLoad, rows: showRows, progress: showProgress,
   over: () => { over = true; byId("phase").textContent = "over"; state("over", ""); },
   everything: message => { byId("moves").replaceChildren(); message.messages.forEach(show); },
 };

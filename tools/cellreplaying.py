@@ -1,0 +1,84 @@
+"""Carries cells of a study out with packets: those of this machine, and those that a root node is given."""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from gradwire.emu.options import RunOptions
+from gradwire.emu.run import check_served
+from gradwire.planning.experiment import plan_of
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.model.calibration import Calibration
+from gradwire.results.laboratory import Laboratory
+from gradwire.results.plannedcells import refused_cell
+from gradwire.results.studyresults import CellResult
+from gradwire.tools.exits import is_for_people, one_line
+from gradwire.tools.live.view import LiveView
+from gradwire.tools.matrixrun import default_folder, runner
+from gradwire.tools.planmatrix import planned_alone
+from gradwire.tools.study import StudyCell
+
+Calibrations = dict[RunOptions, dict[Fabric, Calibration]]
+_CALIBRATIONS: Calibrations = {}  # of a node, as long as its process lives
+
+
+class CellReplays:
+    """Carries cells out, one after the other, in folders below `runs`; calibrates each fabric once, and keeps
+    that in `calibrations`.
+    """
+
+    def __init__(
+        self,
+        runs: Path,
+        tell: Callable[[str], None],
+        view: LiveView | None = None,
+        calibrations: Calibrations | None = None,
+    ) -> None:
+        self._calibrations = {} if calibrations is None else calibrations
+        self._runs = runs
+        self._tell = tell
+        self._view = view
+        self._laboratories: dict[RunOptions, Laboratory] = {}
+
+    def result(self, each: StudyCell) -> CellResult:
+        """The cell with its row; refused if there is no plan, failed if the machine did not carry it out."""
+        assert each.run
+        given = partial(CellResult, each.job, each.seed)
+        try:
+            plan = plan_of(each.cell, each.experiment)
+            check_served(plan, each.run.switch)
+        except Exception as error:
+            if not is_for_people(error):
+                raise
+            return given(refused_cell(each.cell, each.experiment, one_line(error)))
+        planned = planned_alone(plan, in_full=False).cell
+        try:
+            return given(planned, row=self._laboratory(each.run).row(plan, each.original))
+        except Exception as error:
+            if not is_for_people(error):
+                raise
+            return given(planned, failed=f"the run failed: {one_line(error)}")
+
+    def _laboratory(self, options: RunOptions) -> Laboratory:
+        if options not in self._laboratories:
+            self._laboratories[options] = Laboratory(
+                default_folder(self._runs),
+                options,
+                self._tell,
+                runner(self._view),
+                self._calibrations.setdefault(options, {}),
+            )
+        return self._laboratories[options]
+
+
+def _tell_nobody(_: str) -> None:
+    pass
+
+
+def replay_on_node(each: StudyCell) -> CellResult:
+    """On a node of a cluster, which keeps nothing of it: its row, without a folder."""
+    with tempfile.TemporaryDirectory(prefix="gradwire-cell-") as folder:
+        found = CellReplays(Path(folder), _tell_nobody, calibrations=_CALIBRATIONS).result(each)
+    return replace(found, row=found.row and replace(found.row, folder=None))
