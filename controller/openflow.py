@@ -1,12 +1,12 @@
 """Rules as OpenFlow 1.3 messages: a switch's complete set, or only the changes.  Sends nothing."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
 
 from gradwire.controller.ryu_api import ofp, parser
-from gradwire.controller.templates import FlowMods, serialized
+from gradwire.controller.templates import FlowMods, numbered, serialized
 from gradwire.planning.openflow.rules import GroupKey, Rule, groups_of
 
 
@@ -39,12 +39,10 @@ def program(datapath: Any, new: SwitchTable) -> bytes:
 
     In one piece, because os-ken's queue and thread per message take as long as building them.
     """
-    encoded = [serialized(datapath, _forget(datapath))]
-    encoded += [serialized(datapath, [_group(datapath, *item)]) for item in new.groups.items()]
-    flow_mods = FlowMods(datapath)
-    for rule in new.rules:
-        encoded.append(flow_mods.carry_out(rule, ofp.OFPFC_ADD, new.group(rule)))
-    encoded.append(serialized(datapath, [parser.OFPBarrierRequest(datapath)]))
+    encoded = [_forget(datapath)]
+    encoded += [_group(datapath, *item) for item in new.groups.items()]
+    encoded.append(FlowMods(datapath).carry_out(new.rules, ofp.OFPFC_ADD, new.group))
+    encoded.append(_barrier(datapath))
     return b"".join(encoded)
 
 
@@ -60,18 +58,16 @@ def update(datapath: Any, old: SwitchTable, new: SwitchTable, differing: "Change
     if not (added or changed or removed or before ^ wanted):
         return b""
     flow_mods = FlowMods(datapath)
-    encoded = [flow_mods.delete(rule) for rule in removed if rule.aggregate]
-    encoded += [
-        serialized(datapath, [_group(datapath, key, new.groups[key])]) for key in sorted(wanted - before)
-    ]
-    for rules, command in ((added, ofp.OFPFC_ADD), (changed, ofp.OFPFC_MODIFY_STRICT)):
-        encoded += [flow_mods.carry_out(rule, command, new.group(rule)) for rule in rules]
-    encoded += [flow_mods.delete(rule) for rule in removed if not rule.aggregate]
+    encoded = [flow_mods.delete(rule for rule in removed if rule.aggregate)]
+    encoded += [_group(datapath, key, new.groups[key]) for key in sorted(wanted - before)]
+    encoded.append(flow_mods.carry_out(added, ofp.OFPFC_ADD, new.group))
+    encoded.append(flow_mods.carry_out(changed, ofp.OFPFC_MODIFY_STRICT, new.group))
+    encoded.append(flow_mods.delete(rule for rule in removed if not rule.aggregate))
     encoded += [
         serialized(datapath, [parser.OFPGroupMod(datapath, ofp.OFPGC_DELETE, group_id=old.groups[key])])
         for key in sorted(before - wanted)
     ]
-    encoded.append(serialized(datapath, [parser.OFPBarrierRequest(datapath)]))
+    encoded.append(_barrier(datapath))
     return b"".join(encoded)
 
 
@@ -101,18 +97,46 @@ def changes(old: SwitchTable, new: SwitchTable) -> Changes:
     return Changes(added, changed, removed)
 
 
-def _forget(datapath: Any) -> Iterator[Any]:
-    yield parser.OFPFlowMod(
+def _forget(datapath: Any) -> bytes:
+    """All rules, then all groups."""
+    rules = _same(
         datapath,
-        command=ofp.OFPFC_DELETE,
-        table_id=ofp.OFPTT_ALL,
-        out_port=ofp.OFPP_ANY,
-        out_group=ofp.OFPG_ANY,
+        "no rules",
+        lambda: parser.OFPFlowMod(
+            datapath,
+            command=ofp.OFPFC_DELETE,
+            table_id=ofp.OFPTT_ALL,
+            out_port=ofp.OFPP_ANY,
+            out_group=ofp.OFPG_ANY,
+        ),
     )
-    yield parser.OFPGroupMod(datapath, ofp.OFPGC_DELETE, group_id=ofp.OFPG_ALL)
+    groups = _same(
+        datapath,
+        "no groups",
+        lambda: parser.OFPGroupMod(datapath, ofp.OFPGC_DELETE, group_id=ofp.OFPG_ALL),
+    )
+    return rules + groups
 
 
-def _group(datapath: Any, key: GroupKey, number: int) -> Any:
+_written: dict[object, bytes] = {}  # messages that several switches get
+
+
+def _same(datapath: Any, key: object, make: Callable[[], Any]) -> bytes:
+    """The library's message that `make` makes, with a number of the datapath; `key` says which it is."""
+    if key not in _written:
+        _written[key] = serialized(datapath, [make()])
+    return numbered(datapath, _written[key])
+
+
+def _group(datapath: Any, key: GroupKey, number: int) -> bytes:
+    return _same(datapath, (key, number), lambda: _group_mod(datapath, key, number))
+
+
+def _barrier(datapath: Any) -> bytes:
+    return _same(datapath, "barrier", lambda: parser.OFPBarrierRequest(datapath))
+
+
+def _group_mod(datapath: Any, key: GroupKey, number: int) -> Any:
     choice, ports = key
     is_failover = choice == "failover"
     buckets = [

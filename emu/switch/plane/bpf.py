@@ -69,6 +69,7 @@ class _Libbpf:
             ("bpf_program__fd", c_int, [c_void_p]),
             ("bpf_program__pin", c_int, [c_void_p, c_char_p]),
             ("bpf_map_update_elem", c_int, [c_int, c_char_p, c_char_p, c_uint64]),
+            ("bpf_map_update_batch", c_int, [c_int, c_char_p, c_char_p, c_void_p, c_void_p]),
             ("bpf_map_delete_elem", c_int, [c_int, c_char_p]),
             ("bpf_prog_test_run_opts", c_int, [c_int, c_void_p]),
             ("ring_buffer__new", c_void_p, [c_int, _Sample, c_void_p, c_void_p]),
@@ -121,6 +122,12 @@ class Map:
             self[key] = value
             return False
         return True
+
+    def update(self, keys: bytes, values: bytes, n: int) -> None:
+        """As `map[key] = value` for `n` keys and their values, one after the other in both."""
+        count = c_uint32(n)
+        if self._libbpf.lib.bpf_map_update_batch(self.fd, keys, values, ctypes.byref(count), None):
+            raise self._libbpf.error(f"the kernel refused to update map {self._name}")
 
     def __delitem__(self, key: bytes) -> None:
         if self._libbpf.lib.bpf_map_delete_elem(self.fd, key):

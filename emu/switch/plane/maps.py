@@ -5,7 +5,8 @@ addresses and ports in network order.
 """
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 from gradwire.emu.switch.plane.bpf import BpfObject, Map
@@ -22,6 +23,7 @@ from gradwire.emu.switch.table.operations import (
     SetGroup,
     SetPool,
     SetRule,
+    SetRules,
 )
 from gradwire.planning.openflow.entries import (
     MAX_BUCKETS,
@@ -56,6 +58,14 @@ _DROP, _OUTPUT, _GROUP, _LIST, _AGGREGATE = range(5)  # enum action
 _LIST_GROUP_KIND = 0  # an action list is a group of kind ALL without counters
 _NO_COUNTER = 0xFFFFFFFF
 _OWN_MAPS = {Form.ANY: "any_rules", Form.DST: "dst_rules", Form.PAIR: "pair_rules", Form.FLOW: "flow_rules"}
+
+
+# Of the forms that tables are full of: the fields of a match that are in the key, and the key.
+_KEYS = {
+    Form.DST: ((2,), struct.Struct("!4sI")),
+    Form.PAIR: ((1, 2), struct.Struct("!4sII")),
+    Form.FLOW: ((1, 2, 3, 4, 5), struct.Struct("!4sIIBHH3x")),
+}
 
 
 class PortState(NamedTuple):
@@ -129,6 +139,8 @@ class Maps:
         match operation:
             case SetRule():
                 self._set_rule(switch_index, ifindex, operation)
+            case SetRules():
+                self._set_rules(switch_index, ifindex, operation.rules)
             case RemoveRule():
                 self._remove_rule(switch_index, operation)
             case ClearCounters():
@@ -184,6 +196,25 @@ class Maps:
         if is_new:
             self._count_rule(switch_index, key[0], 1)
 
+    def _set_rules(self, switch_index: int, ifindex: Mapping[int, int], rules: Sequence[SetRule]) -> None:
+        """As `_set_rule` of each, in one call of the kernel."""
+        matches, priorities, effective, flows, cookies, _ = zip(*rules, strict=True)
+        matched = form(matches[0])
+        distinct = {id(actions): rule for actions, rule in zip(effective, rules, strict=True)}
+        action_of = {each: _action(rule, ifindex) for each, rule in distinct.items()}
+        if matched not in _KEYS or any(action == _LIST for action, _ in action_of.values()):
+            for rule in rules:
+                self._set_rule(switch_index, ifindex, rule)
+            return
+        fields, key = _KEYS[matched]
+        columns = [*zip(*matches, strict=True)]
+        numbers = [columns[place] for place in fields]
+        keys = b"".join(map(key.pack, repeat(_NUMBER.pack(switch_index)), *numbers))
+        actions, arguments = zip(*[action_of[id(each)] for each in effective], strict=True)
+        values = map(_RULE.pack, priorities, actions, repeat(0), arguments, flows, cookies)
+        self._rules[matched].update(keys, b"".join(values), len(rules))
+        self._count_rule(switch_index, matched, len(rules))
+
     def _remove_rule(self, switch_index: int, rule: RemoveRule) -> None:
         key = rule_key(switch_index, rule.match)
         del self._rules[key[0]][key[1]]
@@ -193,9 +224,9 @@ class Maps:
 
     def _count_rule(self, switch_index: int, form: Form, change: int) -> None:
         """Have a form looked up from its first rule on, and until its last has gone."""
-        n_rules = self._n_rules.get((switch_index, form), 0) + change
-        self._n_rules[switch_index, form] = n_rules
-        if n_rules == max(change, 0):
+        before = self._n_rules.get((switch_index, form), 0)
+        self._n_rules[switch_index, form] = before + change
+        if not before or not before + change:
             at = switch_index * _SWITCH_STATE.size
             (forms,) = _SWITCH_STATE.unpack_from(self._switches, at)
             _SWITCH_STATE.pack_into(self._switches, at, forms ^ 1 << form)

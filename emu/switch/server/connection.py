@@ -15,8 +15,8 @@ from gradwire.emu.switch.wire.encode import hello
 from gradwire.planning.openflow.entries import Event, FlowGone, PacketIn, PortChanged
 
 # What is read is obeyed before anybody else's turn, so that no other session meets half a change:
-# about a hundred rules, a few milliseconds.
-_RECEIVE_NBYTES = 1 << 14
+# about 300 rules, a few milliseconds.
+_RECEIVE_NBYTES = 1 << 15
 _MAX_UNSENT_NBYTES = 1 << 20  # of answers, and of packets for the controller
 _HOPELESS_NBYTES = 1 << 24  # a controller with more than this unread is disconnected
 

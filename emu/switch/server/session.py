@@ -12,7 +12,7 @@ from gradwire.emu.switch.ports import SwitchPorts
 from gradwire.emu.switch.server.roles import Roles
 from gradwire.emu.switch.table.operations import Operation
 from gradwire.emu.switch.table.table import FlowTable
-from gradwire.emu.switch.wire import announce, encode, statistics
+from gradwire.emu.switch.wire import adds, announce, encode, statistics
 from gradwire.emu.switch.wire import changes as orders
 from gradwire.emu.switch.wire.changes import change_flows, change_groups
 from gradwire.emu.switch.wire.openflow13 import ProtocolError, bad_length, ofp
@@ -73,6 +73,7 @@ class Session:
         """
         self._pending += octets
         at, pending = 0, self._pending
+        singly_until = 0  # where messages end that cannot be carried out at once
         try:
             while not self.is_over and len(pending) - at >= _HEADER.size:
                 version, kind, length, xid = _HEADER.unpack_from(pending, at)
@@ -82,6 +83,14 @@ class Session:
                     return
                 if len(pending) - at < length:
                     return
+                if kind == ofp.OFPT_FLOW_MOD and at >= singly_until:
+                    n = adds.messages_alike(pending, at)
+                    operations = self._add_many(bytes(pending[at : at + n * length]), n)
+                    if operations is not None:
+                        at += n * length
+                        yield from operations
+                        continue
+                    singly_until = at + n * length
                 message = bytes(pending[at : at + length])
                 at += length
                 try:
@@ -144,6 +153,12 @@ class Session:
             case _:
                 return (self._answer(kind, xid, body),)
         return ()
+
+    def _add_many(self, messages: bytes, n: int) -> Iterable[Operation] | None:
+        """Carry out `n` FLOW_MODs of equal length at once; return None, and do nothing, if that cannot be."""
+        is_heard = self._is_greeted and not self._member.is_slave and messages[0] == ofp.OFP_VERSION
+        read = adds.read(messages, n) if is_heard and n >= adds.LEAST else None
+        return read and orders.add_flows(self._table, self._ports, read, self._instruments.now_ns())
 
     def _change(self, kind: int, body: bytes) -> Iterable[Operation | Event]:
         """What only a controller may ask for that is not a slave."""

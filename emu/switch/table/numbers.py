@@ -26,5 +26,14 @@ class Numbers:
         self._next += 1
         return self._next - 1, True
 
+    def take_many(self, n: int) -> tuple[list[int], list[int]]:
+        """So many numbers, and those of them that are not new.  Raise TableFullError."""
+        if n > self.n_left:
+            raise TableFullError(f"fewer than {n} of {self._n} numbers are left")
+        used = self._returned[-n:]
+        del self._returned[-n:]
+        first, self._next = self._next, self._next + n - len(used)
+        return [*used, *range(first, self._next)], used
+
     def give_back(self, number: int) -> None:
         self._returned.append(number)

@@ -18,6 +18,12 @@ class SetRule(NamedTuple):
     pool: int | None = None
 
 
+class SetRules(NamedTuple):
+    """Rules whose matches have the same form, and no rule had them before; none of them adds up."""
+
+    rules: tuple[SetRule, ...]
+
+
 class RemoveRule(NamedTuple):
     match: Match
 
@@ -82,6 +88,7 @@ class SendPacket:
 
 Operation = (
     SetRule
+    | SetRules
     | RemoveRule
     | ClearCounters
     | SetGroup

@@ -5,7 +5,8 @@ no packet ever meets half a change.  Rules with the same match and a lower prior
 in the shadow of the one that is in the data plane, and come back when that is deleted.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 from gradwire.emu.switch.table.jobs import AggregationJobs, SharedSlots, aggregate_of
@@ -18,6 +19,7 @@ from gradwire.emu.switch.table.operations import (
     RemoveRule,
     SetGroup,
     SetRule,
+    SetRules,
 )
 from gradwire.planning.openflow.entries import (
     MAX_ENTRIES,
@@ -137,6 +139,40 @@ class FlowTable:
         if old is not None:
             operations += self.jobs.leave(old.actions)
         return operations
+
+    def add_new(
+        self,
+        matches: Sequence[Match],
+        priorities: Sequence[int],
+        actions: Sequence[Actions],
+        cookies: Sequence[int],
+        flags: int,
+        now_ns: int,
+    ) -> list[Operation] | None:
+        """As many times OFPFC_ADD, with a match of the same form each; none adds up or has a timeout.
+
+        Returns None and does nothing if a match is not new, or if there is no room for all.
+        """
+        n = len(matches)
+        if self._n_entries + n > self.max_entries or self._flow_numbers.n_left < n:
+            return None
+        flows, used = self._flow_numbers.take_many(n)
+        columns = (priorities, actions, cookies, repeat(flags), flows, repeat(now_ns), repeat(0), repeat(0))
+        entries: list[Entry] = [*map(tuple.__new__, repeat(Entry), zip(matches, *columns, strict=False))]
+        new = dict(zip(matches, zip(entries, strict=True), strict=True))
+        if len(new) != n or not self._entries.keys().isdisjoint(new):
+            for flow in flows:
+                self._flow_numbers.give_back(flow)
+            return None
+        self._entries |= new
+        self._n_entries += n
+        effective = [each.effective() for each in actions]
+        rules = map(
+            tuple.__new__,
+            repeat(SetRule),
+            zip(matches, priorities, effective, flows, cookies, repeat(None), strict=False),
+        )
+        return [*map(ClearCounters, used), SetRules(tuple(rules))]
 
     def modify(self, selection: Selection, actions: Actions, reset_counts: bool) -> Iterator[Operation]:
         """OFPFC_MODIFY and, with a priority, OFPFC_MODIFY_STRICT.

@@ -4,6 +4,7 @@ PORT_MOD and TABLE_MOD.
 
 import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import cast
 
 from gradwire.emu.switch.plane.counters import Instruments
 from gradwire.emu.switch.ports import SwitchPort
@@ -11,6 +12,7 @@ from gradwire.emu.switch.table.numbers import TableFullError
 from gradwire.emu.switch.table.operations import EnablePort, Operation, SendPacket
 from gradwire.emu.switch.table.table import FlowTable
 from gradwire.emu.switch.wire import decode, requests
+from gradwire.emu.switch.wire.adds import Adds
 from gradwire.emu.switch.wire.openflow13 import ProtocolError, bad_length, ofp
 from gradwire.planning.openflow.entries import (
     FROM_PARENT,
@@ -58,6 +60,27 @@ def change_flows(
         return table.add(Entry(*chosen, 0, now_ns, mod.idle_s, mod.hard_s), resets)
     except TableFullError as error:
         raise _flow_error(ofp.OFPFMFC_TABLE_FULL) from error
+
+
+def add_flows(
+    table: FlowTable, ports: Collection[int], adds: Adds, now_ns: int
+) -> Iterable[Operation] | None:
+    """Carry out many FLOW_MODs at once, if nothing is wrong with any of them and all matches are new.
+
+    Else return None, and do nothing: one at a time each gets what it deserves.
+    """
+    if adds.flags & ~_FLAGS or adds.flags & ofp.OFPFF_CHECK_OVERLAP:
+        return None
+    try:
+        actions = {octets: decode.instructions(octets) for octets in set(adds.instructions)}
+        for chosen in actions.values():
+            if any(isinstance(action, Aggregate) for action in chosen.given):
+                return None
+            check_actions(cast(tuple[Forward, ...], chosen.given), table, ports)
+    except ProtocolError:
+        return None
+    given = [actions[octets] for octets in adds.instructions]
+    return table.add_new(adds.matches, adds.priorities, given, adds.cookies, adds.flags, now_ns)
 
 
 def change_groups(

@@ -7,6 +7,8 @@ field by field (oxm.py, encode.py), to the same result; reading takes five times
 """
 
 import struct
+from collections.abc import Sequence
+from itertools import repeat
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -28,12 +30,15 @@ class _Field(NamedTuple):
 
 
 class WireLayout:
-    """An ofp_match with its padding, its numbers apart from the bytes before each."""
+    """An ofp_match with its padding, its numbers apart from the bytes before each.
+
+    `codes` are those of struct, by turns of the bytes before a number, which are in `before`, and the number.
+    """
 
     def __init__(self, *fields: _Field) -> None:
         length = _TYPE_LENGTH.size + sum(_OXM.size + field.nbytes for field in fields)
         self.head = before = _TYPE_LENGTH.pack(ofp.OFPMT_OXM, length)
-        self._before: list[bytes] = []  # of each number
+        self.before: list[bytes] = []
         codes = ""
         for field in fields:
             before += _OXM.pack(ofp.OFPXMC_OPENFLOW_BASIC, field.number << 1, field.nbytes)
@@ -41,9 +46,10 @@ class WireLayout:
                 before += field.value.to_bytes(field.nbytes, "big")
             else:
                 codes += f"{len(before)}s{_CODES[field.nbytes]}"
-                self._before.append(before)
+                self.before.append(before)
                 before = b""
-        self._struct = struct.Struct(f"!{codes}{-length % 8}x")
+        self.codes = f"{codes}{-length % 8}x"
+        self._struct = struct.Struct(f"!{self.codes}")
         self.nbytes = self._struct.size
         numbers = [field.name for field in fields if field.value is None]
         self._numbers = [Match._fields.index(name) for name in numbers]
@@ -57,13 +63,20 @@ class WireLayout:
     def read(self, octets: bytes, at: int) -> Match | None:
         """The match at `at`, where there are `nbytes`; None if it has another layout."""
         unpacked = self._struct.unpack_from(octets, at)
-        if [*unpacked[::2]] != self._before:
+        if [*unpacked[::2]] != self.before:
             return None
         return Match._make(self._pick(unpacked + self._constants))
 
+    def matches(self, numbers: Sequence[Sequence[int]]) -> list[Match]:
+        """Many matches at once, from a column for each number."""
+        columns = self._pick(
+            [each for column in numbers for each in ((), column)] + [*map(repeat, self._constants)]
+        )
+        return [*map(tuple.__new__, repeat(Match), zip(*columns, strict=False))]
+
     def write(self, match: Match) -> bytes:
         parts: list[bytes | int | None] = [None] * (2 * len(self._numbers))
-        parts[::2] = self._before
+        parts[::2] = self.before
         parts[1::2] = [match[index] for index in self._numbers]
         return self._struct.pack(*parts)
 
@@ -93,6 +106,14 @@ def read(octets: bytes, at: int) -> tuple[Match, int] | None:
         match = layout.read(octets, at) if after <= len(octets) else None
         if match is not None:
             return match, after
+    return None
+
+
+def layout_at(octets: bytes, at: int) -> WireLayout | None:
+    """The layout of the match at `at`; None if it is unusual."""
+    for layout in _BY_HEAD.get(octets[at : at + _TYPE_LENGTH.size], ()):
+        if at + layout.nbytes <= len(octets) and layout.read(octets, at) is not None:
+            return layout
     return None
 
 

@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gradwire.emu.switch.wire import decode
 from gradwire.emu.switch.wire.openflow13 import ProtocolError, bad_length, ofp
@@ -13,6 +14,7 @@ _GROUP_BUCKET = struct.Struct(ofp.OFP_BUCKET_PACK_STR)
 _PORT_MOD = struct.Struct(ofp.OFP_PORT_MOD_PACK_STR)
 _PACKET_OUT = struct.Struct(ofp.OFP_PACKET_OUT_PACK_STR)
 _ETHERNET_HEADER_NBYTES = 14
+_MANY_GROUPS, _USUAL_NBYTES = 1024, 512  # what is kept of group requests that were read, 16 buckets each
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,16 @@ class PacketOut:
 
 
 def group_mod(body: bytes) -> GroupMod:
+    """Switches that are alike get the same groups, so what was read lately is kept."""
+    return _usual_group_mod(body) if len(body) <= _USUAL_NBYTES else _group_mod(body)
+
+
+@lru_cache(_MANY_GROUPS)
+def _usual_group_mod(body: bytes) -> GroupMod:
+    return _group_mod(body)
+
+
+def _group_mod(body: bytes) -> GroupMod:
     if len(body) < _GROUP_MOD.size:
         raise bad_length()
     command, kind, number = _GROUP_MOD.unpack_from(body)
