@@ -20,9 +20,11 @@ NAME = "loops"
 MODULES = (
     "traces.packets.cover",
     "traces.packets.decode",
+    "traces.packets.inorder",
     "traces.packets.pcap",
     "traces.packets.pcapng_loop",
-    "traces.analysis.flows",
+    "traces.analysis.flowloops",
+    "traces.analysis.percentiles",
     "traces.analysis.spacing",
 )
 

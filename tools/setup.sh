@@ -14,7 +14,7 @@ cd "$home"
 python=/usr/bin/python3
 rings=traces/samples/ddp_gloo_8
 # The loops of the capture reader, and what they refer to.
-loops=(traces/packets/{addresses,columns,cover,decode,jit,packets,pcap,pcapng_loop,walkers}.py traces/analysis/{flows,spacing}.py tools/looplibrary.py)
+loops=(traces/packets/{addresses,columns,cover,decode,inorder,jit,packets,pcap,pcapng_loop,walkers}.py traces/analysis/{flowloops,percentiles,spacing}.py tools/looplibrary.py)
 simgrid_packages=(g++ libboost-dev libsimgrid-dev)
 stamp=.venv/set-up # written last: a set-up that was interrupted has none
 

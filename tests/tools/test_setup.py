@@ -29,6 +29,7 @@ LOOPS = (
             "columns",
             "cover",
             "decode",
+            "inorder",
             "jit",
             "packets",
             "pcap",
@@ -36,7 +37,8 @@ LOOPS = (
             "walkers",
         )
     ),
-    "traces/analysis/flows.py",
+    "traces/analysis/flowloops.py",
+    "traces/analysis/percentiles.py",
     "traces/analysis/spacing.py",
     "tools/looplibrary.py",
 )

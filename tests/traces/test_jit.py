@@ -42,7 +42,7 @@ def test_set_up_compiled_every_loop_of_this_source() -> None:
 def test_captures_are_read_without_numba(tmp_path: Path) -> None:
     frame = tcp(("10.0.0.1", 5), ("10.0.0.2", 6), 1, b"payload")
     pcapng = tmp_path / "one.pcapng"
-    pcapng.write_bytes(section() + interface() + packet(1, frame))
+    pcapng.write_bytes(section() + interface() + packet(1, frame))  # a stream without a SYN
     captures = (ROOT / "traces" / "samples" / "mpi_4_tso", pcapng)
     for capture in captures:
         code = f"from gradwire.tools.cli import main\ntry: main(['inspect', '--json', {str(capture)!r}])\n"

@@ -1,6 +1,7 @@
 """Streams from packets: repeats, disorder, wrap-around, several vantages."""
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -180,3 +181,30 @@ def test_a_file_of_what_one_host_sent_is_that_hosts(capture: "Capture") -> None:
 
 def test_two_hosts_alone_leave_open_whose_file_it_is(capture: "Capture") -> None:
     assert own_address(capture(Record(1, tcp(A, B, 0)), Record(2, tcp(B, A, 0)))) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_stream_without_repeats_is_what_was_sent_and_not_lost(capture: "Capture", seed: int) -> None:
+    draw = Random(seed)
+    first_seq = draw.choice([1000, (1 << 32) - 50])  # the second wraps around
+    whole = draw.randbytes(400)
+    records = [Record(0, tcp(A, B, first_seq - 1, flags=SYN))] * draw.randint(0, 1)
+    kept: list[tuple[int, int, int]] = []
+    at = 0
+    for time_ns in range(1, 9):
+        nbytes = draw.randint(1, 50)
+        if draw.random() < 0.8 or not (kept or records):
+            records.append(data(time_ns, first_seq + at, whole[at : at + nbytes]))
+            kept.append((time_ns, at, at + nbytes))
+        at += nbytes
+    stream = only(assemble([capture(*records)]))
+    begin = 0 if records[0].time_ns == 0 else kept[0][1]
+    assert stream.first_seq == (first_seq + begin) % (1 << 32)
+    assert stream.opener is (True if records[0].time_ns == 0 else None)
+    assert (stream.n_packets, stream.first_ns) == (len(kept), kept[0][0])
+    assert stream.nbytes == kept[-1][2] - begin
+    assert stream.unseen_nbytes == stream.nbytes - sum(end - start for _, start, end in kept)
+    assert len(stream.retransmitted_at) == 0
+    for time_ns, start, end in kept:
+        assert stream.visible.read(start - begin, end - start) == whole[start:end]
+        assert stream.sent.first_seen_ns([start - begin, end - begin - 1]).tolist() == [time_ns] * 2

@@ -1,19 +1,31 @@
 """Flows as a network engineer sees them: one for each direction of a connection."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.traces.analysis.percentiles import Percentiles, percentiles
+from gradwire.traces.analysis.flowloops import (
+    Pieces,
+    Spans,
+    TcpPackets,
+    count,
+    nothing_counted,
+    offered_windows,
+    round_trips,
+)
+from gradwire.traces.analysis.percentiles import Percentiles, grouped, percentiles
 from gradwire.traces.framing.framings import Choice
 from gradwire.traces.packets.cover import Ints
-from gradwire.traces.packets.directions import Direction, Rows, by_direction, first_syns
-from gradwire.traces.packets.jit import compiled
-from gradwire.traces.packets.packets import ACK, NO_SHIFT, RST, SYN, Packets
+from gradwire.traces.packets.directions import Direction, Rows, by_direction, concatenated, first_syns
+from gradwire.traces.packets.packets import NO_SHIFT, Packets
 from gradwire.traces.packets.streams import Stream
 from gradwire.traces.trace import Trace
+
+Column = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -54,14 +66,13 @@ class FlowFigures:
 
 def flows(trace: Trace) -> tuple[FlowFigures, ...]:
     """Every flow with payload, the largest first."""
-    rows_of = by_direction(trace.captures)
-    syns = [first_syns(packets, rows) for packets, rows in zip(trace.captures, rows_of, strict=True)]
     ranks = {address: rank for rank, address in enumerate(trace.addresses)}
     origin_ns = origin(trace)
+    streams = [(choice, stream) for choice in trace.choices for stream in choice.connection.streams]
+    columns = _columns(trace, [stream for _, stream in streams])
     found = [
-        _flow(trace, choice, stream, rows_of, syns, ranks, origin_ns)
-        for choice in trace.choices
-        for stream in choice.connection.streams
+        _flow(trace, choice, stream, figures, ranks, origin_ns)
+        for (choice, stream), figures in zip(streams, columns, strict=True)
     ]
     return tuple(sorted(found, key=lambda flow: (-flow.payload_nbytes, flow.start_ns)))
 
@@ -73,22 +84,30 @@ def origin(trace: Trace) -> int:
     return min((file.first_ns for file in trace.files), default=0)
 
 
+class _Figures(NamedTuple):
+    """What is found of all flows at once."""
+
+    packets: int
+    wire_nbytes: int
+    reset: int
+    out_of_order: int
+    rtt_ns: Percentiles | None
+    window_nbytes: Percentiles | None
+
+
 def _flow(
     trace: Trace,
     choice: Choice,
     stream: Stream,
-    rows_of: list[Rows],
-    syns: list[dict[Direction, int]],
+    figures: _Figures,
     ranks: Mapping[str, int],
     origin_ns: int,
 ) -> FlowFigures:
     direction = stream.direction
-    first_ns = int(stream.sent.time_ns.min())
+    first_ns = stream.first_ns
     can_compare = trace.clocks.between(direction.src, direction.dst)
     arrived = stream.received if can_compare else stream.sent
     duration_ns = max(0, int(arrived.time_ns.max()) - first_ns)
-    seen = [(trace.captures[n], rows_of[n].get(direction)) for n in stream.near_src]
-    with_rows = [(packets, rows) for packets, rows in seen if rows is not None]
     nbytes = stream.nbytes - stream.unseen_nbytes
     return FlowFigures(
         src=direction.src,
@@ -100,114 +119,125 @@ def _flow(
         dst_rank=ranks.get(direction.dst),
         framing=choice.framing.name if choice.framing else "unknown",
         training=choice.framing is not None and choice.framing.is_training,
-        packets=sum(len(rows) for _, rows in with_rows),
+        packets=figures.packets,
         payload_nbytes=nbytes,
-        wire_nbytes=sum(int(packets.wire_nbytes[rows].sum(dtype=np.int64)) for packets, rows in with_rows),
+        wire_nbytes=figures.wire_nbytes,
         start_ns=first_ns - origin_ns,
         duration_ns=duration_ns,
         goodput_bps=nbytes * 8e9 / duration_ns if duration_ns else None,
         retransmitted=len(stream.retransmitted_at),
-        out_of_order=_out_of_order(stream),
-        reset=any(bool((packets.flags[rows] & RST).any()) for packets, rows in with_rows),
-        rtt_ns=_rtt(trace, stream, rows_of),
-        window_nbytes=_window(trace, direction.reverse, rows_of, syns),
+        out_of_order=figures.out_of_order,
+        reset=bool(figures.reset),
+        rtt_ns=figures.rtt_ns,
+        window_nbytes=figures.window_nbytes,
         delay_ns=_delay(stream) if can_compare else None,
     )
 
 
-def _out_of_order(stream: Stream) -> int:
-    """Pieces that were seen near the source after later ones, and were no repeats."""
-    times = stream.sent.time_ns
-    return int(np.count_nonzero(times[:-1] > np.minimum.accumulate(times[::-1])[::-1][1:]))
-
-
-def _rtt(trace: Trace, stream: Stream, rows_of: list[Rows]) -> Percentiles | None:
-    """Departure to the first ACK of exactly a segment's end, where both were seen at the same point."""
-    acks = [_acks(trace.captures[n], rows_of[n].get(stream.direction.reverse)) for n in stream.near_src]
-    numbers, times = acks[0]
-    if len(acks) > 1:
-        numbers = np.concatenate([ack for ack, _ in acks])
-        times = np.concatenate([time_ns for _, time_ns in acks])
-    if not len(numbers):
-        return None
-    if not _ascends(times):
-        order = np.argsort(times, kind="stable")
-        numbers, times = numbers[order], times[order]
-    sent = stream.sent
-    repeated = np.sort(stream.retransmitted_at)
-    return percentiles(
-        _delays(numbers, times, stream.first_seq, sent.cover.start, sent.cover.end, sent.time_ns, repeated)
+def _columns(trace: Trace, streams: Sequence[Stream]) -> Iterator[_Figures]:
+    rows_of = by_direction(trace.captures)
+    packets, place_of = _tcp_packets(trace.captures, rows_of)
+    pieces = Pieces(
+        at=_ends([len(stream.sent.time_ns) for stream in streams]),
+        start=_joined([stream.sent.cover.start for stream in streams]),
+        end=_joined([stream.sent.cover.end for stream in streams]),
+        sent_ns=_joined([stream.sent.time_ns for stream in streams]),
     )
+    own = _spans([[place_of[n].get(s.direction) for n in s.near_src] for s in streams])
+    counted = nothing_counted(len(streams))
+    count(packets, own, pieces, counted)
+    rtts = _round_trips(packets, place_of, pieces, streams)
+    windows = _windows(packets, place_of, streams, _window_shifts(trace.captures, rows_of))
+    return map(_Figures, *(column.tolist() for column in counted), rtts, windows)
 
 
-@compiled
-def _delays(
-    numbers: npt.NDArray[np.uint32],
-    times: Ints,
-    first_seq: int,
-    start: Ints,
-    end: Ints,
-    sent_ns: Ints,
-    repeated: Ints,
-) -> Ints:
-    """How long after its departure each piece of a stream was acknowledged, in the order of the ACKs.
-
-    Of the pieces, which ascend, those that the first ACK of their end ends at; but for those that begin at
-    one of `repeated`, which ascend too.
-    """
-    delays = np.empty(len(numbers), np.int64)
-    n_delays, piece, repeat = 0, 0, 0
-    last, offset, reached = np.int64(first_seq), np.int64(0), np.int64(-1)
-    for row in range(len(numbers)):
-        number = np.int64(numbers[row])
-        offset += ((number - last + 0x80000000) & 0xFFFFFFFF) - 0x80000000  # numbers wrap around
-        last = number
-        if offset <= reached or offset < 0:
-            continue
-        reached = offset
-        while piece < len(end) and end[piece] < offset:
-            piece += 1
-        if piece == len(end):
-            break
-        if end[piece] != offset:
-            continue
-        while repeat < len(repeated) and repeated[repeat] < start[piece]:
-            repeat += 1
-        is_repeated = repeat < len(repeated) and repeated[repeat] == start[piece]
-        delay = times[row] - sent_ns[piece]
-        if not is_repeated and delay >= 0:
-            delays[n_delays] = delay
-            n_delays += 1
-    return delays[:n_delays]
+_Place = tuple[int, int]  # of a direction's packets: from one row until another
 
 
-def _ascends(times: Ints) -> bool:
-    return bool((times[1:] >= times[:-1]).all())
+def _tcp_packets(
+    captures: Sequence[Packets], rows_of: Sequence[Rows]
+) -> tuple[TcpPackets, list[dict[Direction, _Place]]]:
+    """The TCP packets of all files, and where those of each file's directions are."""
+    place_of: list[dict[Direction, _Place]] = []
+    parts: list[TcpPackets] = []
+    begin = 0
+    for packets, rows_by in zip(captures, rows_of, strict=True):
+        rows, ends = concatenated(rows_by)
+        cuts = [begin, *(ends + begin).tolist()]
+        place_of.append(dict(zip(rows_by, pairwise(cuts), strict=True)))
+        parts.append(TcpPackets(*(getattr(packets, name)[rows] for name in TcpPackets._fields)))
+        begin = cuts[-1]
+    return TcpPackets._make(_joined(columns) for columns in zip(*parts, strict=True)), place_of
 
 
-def _acks(packets: Packets, rows: Ints | None) -> tuple[npt.NDArray[np.uint32], Ints]:
-    if rows is None:
-        return np.empty(0, np.uint32), np.empty(0, np.int64)
-    rows = rows[packets.flags[rows] & ACK != 0]
-    return packets.ack[rows], packets.time_ns[rows]
+def _round_trips(
+    packets: TcpPackets,
+    place_of: Sequence[Mapping[Direction, _Place]],
+    pieces: Pieces,
+    streams: Sequence[Stream],
+) -> list[Percentiles | None]:
+    """Departure to the first ACK of exactly a segment's end, where both were seen at the same point."""
+    answers = _spans([[place_of[n].get(s.direction.reverse) for n in s.near_src] for s in streams])
+    repeated = [np.sort(stream.retransmitted_at) for stream in streams]
+    delays = np.empty(int((answers.end - answers.begin).sum()), np.int64)
+    ends = round_trips(
+        packets,
+        answers,
+        pieces,
+        np.array([stream.first_seq for stream in streams], np.int64),
+        _ends([len(some) for some in repeated]),
+        _joined(repeated),
+        delays,
+    )
+    return grouped(delays, ends)
 
 
-def _window(
-    trace: Trace, direction: Direction, rows_of: list[Rows], syns: list[dict[Direction, int]]
-) -> Percentiles | None:
-    """Of the windows in one direction's packets, where the SYNs say how they are scaled."""
-    for packets, rows, syn_of in zip(trace.captures, rows_of, syns, strict=True):
-        if direction not in syn_of:
-            continue
-        offered = {
-            int(packets.window_shift[syn_of[d]]) for d in (direction, direction.reverse) if d in syn_of
-        }
-        # Scaled only where both offer it (RFC 7323, 1.3).
-        shift = 0 if NO_SHIFT in offered else int(packets.window_shift[syn_of[direction]])
-        part = rows[direction]
-        windows = packets.window[part[packets.flags[part] & SYN == 0]]
-        return percentiles(windows.astype(np.int64) << shift)
-    return None
+def _windows(
+    packets: TcpPackets,
+    place_of: Sequence[Mapping[Direction, _Place]],
+    streams: Sequence[Stream],
+    shift_of: Mapping[Direction, tuple[int, int]],
+) -> list[Percentiles | None]:
+    """Of the windows that each stream's receiver offered, where the SYNs say how they are scaled."""
+    begin, end, shift = (np.zeros(len(streams), np.int64) for _ in range(3))
+    for number, stream in enumerate(streams):
+        receiver = stream.direction.reverse
+        if receiver in shift_of:
+            file, shift[number] = shift_of[receiver]
+            begin[number], end[number] = place_of[file][receiver]
+    windows = np.empty(int((end - begin).sum()), np.int64)
+    return grouped(windows, offered_windows(packets, begin, end, shift, windows))
+
+
+def _window_shifts(captures: Sequence[Packets], rows_of: Sequence[Rows]) -> dict[Direction, tuple[int, int]]:
+    """For each direction with a SYN the first file that has it, and how its windows are scaled."""
+    found: dict[Direction, tuple[int, int]] = {}
+    for number, (packets, rows) in enumerate(zip(captures, rows_of, strict=True)):
+        syn_of = first_syns(packets, rows)
+        shifts = packets.window_shift[np.fromiter(syn_of.values(), np.int64, len(syn_of))].tolist()
+        shift_of = dict(zip(syn_of, shifts, strict=True))
+        for direction, shift in shift_of.items():
+            if direction not in found:
+                # Scaled only where both offer it (RFC 7323, 1.3).
+                is_scaled = NO_SHIFT not in (shift, shift_of.get(direction.reverse))
+                found[direction] = number, shift if is_scaled else 0
+    return found
+
+
+def _spans(places: Sequence[Sequence[_Place | None]]) -> Spans:
+    """Of each flow those of its places that there are."""
+    known = [[place for place in some if place is not None] for some in places]
+    all_places = np.array([place for some in known for place in some], np.int64).reshape(-1, 2)
+    return Spans(_ends([len(some) for some in known]), *(column.copy() for column in all_places.T))
+
+
+def _ends(lengths: Sequence[int]) -> Ints:
+    """Where each of some parts begins, one after the other, and where the last one ends."""
+    return np.cumsum(np.array([0, *lengths], np.int64))
+
+
+def _joined(columns: Sequence[Column]) -> Column:
+    return np.concatenate(columns) if columns else np.empty(0, np.int64)
 
 
 def _delay(stream: Stream) -> Percentiles | None:

@@ -37,9 +37,12 @@ def by_direction(captures: Sequence[Packets]) -> list[Rows]:
     a file has fewer of these SYNs than another, the other's times are taken for it.
     """
     rows_of = [{**_by_four_tuple(packets)} for packets in captures]
+    n_syns = [_n_syns(packets, rows) for packets, rows in zip(captures, rows_of, strict=True)]
+    often = {direction for counts in n_syns for direction, count in counts.items() if count > 1}
     begun: dict[Direction, Ints] = {}
-    for packets, rows in zip(captures, rows_of, strict=True):
-        for direction, times in _openings(packets, rows).items():
+    for packets, rows, counts in zip(captures, rows_of, n_syns, strict=True):
+        for direction in (one for one in counts if one in often):
+            times = _openings(packets, rows[direction])
             begun[direction] = max(begun.get(direction, times), times, key=len)
     for direction in [direction for direction, times in begun.items() if len(times) > 1]:
         for packets, rows in zip(captures, rows_of, strict=True):
@@ -58,41 +61,51 @@ def _by_four_tuple(packets: Packets) -> Rows:
     if len(packets.addresses) <= _MAX_SHORT:
         keys = (src << 48 | dst << 32 | sport << 16 | dport,)
     order = np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
-    cuts = np.flatnonzero(np.logical_or.reduce([np.diff(key[order]) != 0 for key in keys])) + 1
-    found = {}
-    for part in np.split(rows[order], cuts):
-        first = part[0]
-        source, target = packets.addresses[packets.src[first]], packets.addresses[packets.dst[first]]
-        direction = Direction(source, int(packets.sport[first]), target, int(packets.dport[first]))
-        found[direction] = _in_time_order(packets, part)
-    return found
+    rows = rows[order]
+    differs = np.logical_or.reduce([np.diff(key[order]) != 0 for key in keys])
+    starts = np.concatenate([np.zeros(1, np.int64), np.flatnonzero(differs) + 1])
+    firsts = rows[starts]
+    names = packets.addresses
+    ends = (packets.src, packets.sport, packets.dst, packets.dport)
+    directions = [
+        Direction(names[src], sport, names[dst], dport)
+        for src, sport, dst, dport in zip(*(column[firsts].tolist() for column in ends), strict=True)
+    ]
+    is_late = (np.diff(packets.time_ns[rows]) < 0) & ~differs
+    cuts = [*starts.tolist(), len(rows)]
+    for part in np.unique(np.searchsorted(starts, np.flatnonzero(is_late), "right") - 1).tolist():
+        own = slice(cuts[part], cuts[part + 1])
+        rows[own] = rows[own][np.argsort(packets.time_ns[rows[own]], kind="stable")]
+    return {
+        direction: rows[start:end] for direction, start, end in zip(directions, cuts, cuts[1:], strict=False)
+    }
 
 
-def _in_time_order(packets: Packets, rows: Ints) -> Ints:
-    times = packets.time_ns[rows]
-    return rows if (times[1:] >= times[:-1]).all() else rows[np.argsort(times, kind="stable")]
+def _n_syns(packets: Packets, rows: Rows) -> dict[Direction, int]:
+    """How many SYNs that are no answers each direction has, of those that have any."""
+    in_order, ends = concatenated(rows)
+    syns = np.flatnonzero(packets.flags[in_order] & (SYN | ACK) == SYN)
+    whose, counts = np.unique(np.searchsorted(ends, syns, "right"), return_counts=True)
+    directions = list(rows)
+    return {directions[number]: count for number, count in zip(whose.tolist(), counts.tolist(), strict=True)}
 
 
-def _openings(packets: Packets, rows: Rows) -> Rows:
-    """When connections began: the times of each direction's SYNs that are neither answers nor repeats."""
-    opens = (packets.protocol == TCP) & (packets.flags & (SYN | ACK) == SYN)
-    if not opens.any():
-        return {}
-    found = {}
-    for direction, part in rows.items():
-        syns = part[opens[part]]
-        if len(syns) == 1:
-            found[direction] = packets.time_ns[syns]
-        elif len(syns):
-            _, firsts = np.unique(packets.seq[syns], return_index=True)
-            found[direction] = packets.time_ns[syns[np.sort(firsts)]]
-    return found
+def _openings(packets: Packets, rows: Ints) -> Ints:
+    """When a direction's connections began: the times of its SYNs that are neither answers nor repeats."""
+    syns = rows[packets.flags[rows] & (SYN | ACK) == SYN]
+    _, firsts = np.unique(packets.seq[syns], return_index=True)
+    times: Ints = packets.time_ns[syns[np.sort(firsts)]]
+    return times
+
+
+def concatenated(rows: Rows) -> tuple[Ints, Ints]:
+    """All rows, one direction after the other, and where each ends."""
+    return np.concatenate([np.empty(0, np.int64), *rows.values()]), np.cumsum([*map(len, rows.values())])
 
 
 def first_syns(packets: Packets, rows: Rows) -> dict[Direction, int]:
     """The row of the first packet with SYN of each direction that has one."""
-    in_order = np.concatenate([np.empty(0, np.int64), *rows.values()])
-    ends = np.cumsum([*map(len, rows.values())])
+    in_order, ends = concatenated(rows)
     syns = np.flatnonzero(packets.flags[in_order] & SYN)
     whose, first = np.unique(np.searchsorted(ends, syns, "right"), return_index=True)
     directions = list(rows)
@@ -102,8 +115,8 @@ def first_syns(packets: Packets, rows: Rows) -> dict[Direction, int]:
 
 def _number(packets: Packets, rows: Rows, opener: Direction, begun: Ints) -> None:
     """Cut both directions of `opener`'s connection where others began."""
-    openings = _openings(packets, {opener: rows[opener]}).get(opener) if opener in rows else None
-    cuts = openings if openings is not None and len(openings) == len(begun) else begun
+    openings = _openings(packets, rows[opener]) if opener in rows else begun
+    cuts = openings if len(openings) == len(begun) else begun
     for direction in (opener, opener.reverse):
         part = rows.pop(direction, None)
         if part is None:

@@ -5,7 +5,6 @@ did is decoded to the same messages, whatever the framing, and those reads are a
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -76,9 +75,7 @@ class Supplemented:
 
 def recorded(streams: Streams) -> dict[Direction, Stream]:
     """The same streams, each of which notes what is read of it."""
-    return {
-        direction: replace(stream, visible=Recorded(stream.visible)) for direction, stream in streams.items()
-    }
+    return {direction: stream.showing(Recorded(stream.visible)) for direction, stream in streams.items()}
 
 
 def index_of(capture_sha256: str, kept: Streams, read: Streams) -> MessageIndex:
@@ -147,4 +144,4 @@ def _with_pieces(stream: Stream, parts: Sequence[StreamIndex]) -> Stream:
     inside = (start >= 0) & (start + nbytes <= stream.nbytes)
     start, nbytes, at, source = start[inside], nbytes[inside], at[inside], source[inside]
     pieces = Visible(cover(start, start + nbytes), [part.data for part in parts], (source, at - start))
-    return replace(stream, visible=Supplemented(stream.visible, pieces))
+    return stream.showing(Supplemented(stream.visible, pieces))

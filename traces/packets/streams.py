@@ -8,14 +8,16 @@ that host in every packet.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from gradwire.traces.packets.cover import Ints, Readable, Timeline, Visible, cover, distinct
 from gradwire.traces.packets.directions import Direction, Rows, by_direction, own_address, points
+from gradwire.traces.packets.inorder import NO_SYN, SeenInOrder, in_order
 from gradwire.traces.packets.packets import ACK, Packets
 from gradwire.traces.packets.payloadcolumns import PayloadColumns, payload_columns
 
@@ -37,6 +39,36 @@ class Segments:
     at: Ints
 
 
+class Seen(Protocol):
+    """What the packets of a stream show; see `Stream`."""
+
+    @property
+    def retransmitted_at(self) -> Ints: ...
+
+    @property
+    def pushed_at(self) -> Ints: ...
+
+    @property
+    def sent(self) -> Timeline: ...
+
+    @property
+    def received(self) -> Timeline: ...
+
+    @property
+    def visible(self) -> Readable: ...
+
+
+@dataclass(frozen=True)
+class SeenPieces:
+    """A `Seen` whose parts are known."""
+
+    retransmitted_at: Ints
+    pushed_at: Ints
+    sent: Timeline
+    received: Timeline
+    visible: Readable
+
+
 @dataclass(frozen=True)
 class Stream:
     """`opener` says whether `src` opened the connection; None if that was before the capture.
@@ -46,7 +78,8 @@ class Stream:
     `first_seq`.  `retransmitted_at` are the offsets of packets that brought nothing new to the vantage, whose
     captures are `near_src`; those of the point nearest the destination are `near_dst`, the same ones if it
     was captured at one point only.  `pushed_at` are the ends of packets with PSH, thus of the
-    application's writes.
+    application's writes.  `nbytes` is where the last byte that was seen ends, `unseen_nbytes` counts those
+    before it that no file has: dropped by every capture.  `first_ns` is when the first one was sent.
     """
 
     direction: Direction
@@ -55,21 +88,35 @@ class Stream:
     near_src: tuple[int, ...]
     near_dst: tuple[int, ...]
     n_packets: int
-    retransmitted_at: Ints
-    pushed_at: Ints
-    sent: Timeline
-    received: Timeline
-    visible: Readable
+    nbytes: int
+    unseen_nbytes: int
+    first_ns: int
+    seen: Seen
 
     @cached_property
-    def nbytes(self) -> int:
-        """Where the last byte that was seen ends."""
-        return int(self.sent.cover.end[-1]) if len(self.sent.cover.end) else 0
+    def retransmitted_at(self) -> Ints:
+        return self.seen.retransmitted_at
 
     @cached_property
-    def unseen_nbytes(self) -> int:
-        """Bytes that no file has: dropped by every capture."""
-        return self.nbytes - int((self.sent.cover.end - self.sent.cover.start).sum())
+    def pushed_at(self) -> Ints:
+        return self.seen.pushed_at
+
+    @cached_property
+    def sent(self) -> Timeline:
+        return self.seen.sent
+
+    @cached_property
+    def received(self) -> Timeline:
+        return self.seen.received
+
+    @cached_property
+    def visible(self) -> Readable:
+        return self.seen.visible
+
+    def showing(self, visible: Readable) -> "Stream":
+        """The same stream, whose bytes are read elsewhere."""
+        seen = SeenPieces(self.retransmitted_at, self.pushed_at, self.sent, self.received, visible)
+        return replace(self, seen=seen)
 
 
 @dataclass(frozen=True)
@@ -96,7 +143,7 @@ def connections(streams: Mapping[Direction, Stream]) -> list[Connection]:
 
 
 def _precedence(stream: Stream) -> tuple[bool, int]:
-    return not stream.opener, int(stream.sent.time_ns.min())
+    return not stream.opener, stream.first_ns
 
 
 def assemble(captures: Sequence[Packets], rows_of: Sequence[Rows] | None = None) -> dict[Direction, Stream]:
@@ -114,11 +161,53 @@ def assemble(captures: Sequence[Packets], rows_of: Sequence[Rows] | None = None)
             seen[direction].append(number)
     with_payload = [payload_columns(packets, rows) for packets, rows in zip(captures, rows_of, strict=True)]
     streams = {}
+    simple = [_simple_streams(number, captures[number], file) for number, file in enumerate(with_payload)]
     for direction, numbers in seen.items():
-        stream = _stream(direction, captures, owners, at_points, {n: with_payload[n] for n in numbers})
+        if len(numbers) == 1 and direction in simple[numbers[0]]:
+            stream = simple[numbers[0]][direction]
+        else:
+            stream = _stream(direction, captures, owners, at_points, {n: with_payload[n] for n in numbers})
         if stream is not None:
             streams[direction] = stream
     return streams
+
+
+def _simple_streams(number: int, packets: Packets, file: PayloadColumns) -> dict[Direction, Stream | None]:
+    """Of the directions in a file those that it saw in order, and None for those that carry nothing."""
+    syn_rows = np.array([file.syn.get(direction, NO_SYN) for direction in file.number], np.int64)
+    has_syn = syn_rows != NO_SYN
+    syn_seq = np.where(has_syn, packets.seq[syn_rows].astype(np.int64), NO_SYN)
+    is_opener = (packets.flags[syn_rows] & ACK == 0).tolist()
+    columns = in_order(file, packets.data, syn_seq)
+    placed = columns.placed
+    n_packets = placed.end - placed.begin
+    first_ns = (
+        file.time_ns[np.minimum(placed.begin, len(file.time_ns) - 1)].tolist()
+        if len(file.time_ns)
+        else n_packets
+    )
+    found: dict[Direction, Stream | None] = {}
+    rows = zip(
+        file.number,
+        n_packets.tolist(),
+        placed.is_in_order.tolist(),
+        has_syn.tolist(),
+        is_opener,
+        *(column.tolist() for column in (placed.first_seq, placed.nbytes, placed.unseen_nbytes)),
+        first_ns,
+        strict=True,
+    )
+    here = (number,)
+    for place, (direction, n, is_ordered, knows, opens, first_seq, nbytes, unseen, first) in enumerate(rows):
+        if not n:
+            found[direction] = None
+        elif is_ordered:
+            opener = opens if knows else None
+            seen = SeenInOrder(columns, place)
+            found[direction] = Stream(
+                direction, opener, first_seq, here, here, n, nbytes, unseen, first, seen
+            )
+    return found
 
 
 def _stream(
@@ -156,6 +245,7 @@ def _stream(
     received = sent if len(seen) == 1 else _timeline([seen[point] for point in nearest_dst])
     repeated = np.ones(len(vantage.offset), bool)
     repeated[vantage_line.cover.source] = False
+    nbytes = int(sent.cover.end[-1]) if len(sent.cover.end) else 0
     return Stream(
         direction=direction,
         opener=opener,
@@ -163,11 +253,16 @@ def _stream(
         near_src=tuple(by_point[nearest_src[0]]),
         near_dst=tuple(by_point[nearest_dst[0]]),
         n_packets=len(vantage.offset),
-        retransmitted_at=vantage.offset[repeated],
-        pushed_at=distinct((vantage.offset + vantage.nbytes)[vantage.pushed != 0]),
-        sent=sent,
-        received=received,
-        visible=_visible([seen[point] for point in nearest_src], captures),
+        nbytes=nbytes,
+        unseen_nbytes=nbytes - int((sent.cover.end - sent.cover.start).sum()),
+        first_ns=int(sent.time_ns.min()),
+        seen=SeenPieces(
+            retransmitted_at=vantage.offset[repeated],
+            pushed_at=distinct((vantage.offset + vantage.nbytes)[vantage.pushed != 0]),
+            sent=sent,
+            received=received,
+            visible=_visible([seen[point] for point in nearest_src], captures),
+        ),
     )
 
 
@@ -181,7 +276,7 @@ def _beginning(
             packets = captures[number]
             return (int(packets.seq[row]) + 1) % (1 << 32), not packets.flags[row] & ACK
     carrying = [file for file in files.values() if file.has(direction)]
-    base = carrying[0].first_seq[direction]
+    base = int(carrying[0].seq[carrying[0].part(direction)][0])
     lowest = min(int(file.offsets(direction, base).min()) for file in carrying)
     return (base + lowest) % (1 << 32), None
 
@@ -190,7 +285,7 @@ def _segments(direction: Direction, files: Mapping[int, PayloadColumns], first_s
     """What the files of one point saw; a packet that two of them have counts once."""
     parts = []
     for number, file in files.items():
-        part, offset = file.parts[direction], file.offsets(direction, first_seq)
+        part, offset = file.part(direction), file.offsets(direction, first_seq)
         one = Segments(
             time_ns=file.time_ns[part],
             offset=offset,
