@@ -58,15 +58,28 @@ class CellResult:
 
 @dataclass(frozen=True, slots=True)
 class SeedSummary:
-    """Cells that differ in their seed alone: the times of those that have one, `n_seeds` in all, of which
-    `n_counted` count.
-    """
+    """Cells that differ in their seed alone."""
 
-    first: CellResult
-    times_s: tuple[float, ...]
-    bounds_s: tuple[float, ...]
-    n_seeds: int
-    n_counted: int
+    results: tuple[CellResult, ...]
+
+    @property
+    def first(self) -> CellResult:
+        """The first that was planned, as one that is refused does not say its size."""
+        return next((each for each in self.results if each.cell.refused is None), self.results[0])
+
+    @property
+    def times_s(self) -> tuple[float, ...]:
+        """Of those that have one."""
+        return tuple(each.time_s for each in self.results if each.time_s is not None)
+
+    @property
+    def n_seeds(self) -> int:
+        return len(self.results)
+
+    @property
+    def n_counted(self) -> int:
+        """Of how many the time counts."""
+        return sum(each.counts for each in self.results)
 
     @property
     def mean_s(self) -> float:
@@ -75,7 +88,9 @@ class SeedSummary:
     @property
     def bound_s(self) -> float | None:
         """The mean, as the part of a job that is sent may depend on the seed."""
-        return fmean(self.bounds_s) if self.bounds_s else None
+        bounds_s = [each.bound_s for each in self.results if each.time_s is not None]
+        known_s = [bound_s for bound_s in bounds_s if bound_s is not None]
+        return fmean(known_s) if known_s else None
 
     @property
     def is_valid(self) -> bool:
@@ -91,13 +106,4 @@ def summaries(results: Sequence[CellResult]) -> list[SeedSummary]:
     of_seeds: dict[int, list[CellResult]] = {}
     for result in results:
         of_seeds.setdefault(result.seed, []).append(result)
-    return [
-        SeedSummary(
-            next((each for each in same if each.cell.refused is None), same[0]),
-            tuple(each.time_s for each in same if each.time_s is not None),
-            tuple(each.bound_s for each in same if each.time_s is not None and each.bound_s is not None),
-            len(same),
-            sum(each.counts for each in same),
-        )
-        for same in zip(*of_seeds.values(), strict=True)
-    ]
+    return [SeedSummary(same) for same in zip(*of_seeds.values(), strict=True)]

@@ -9,7 +9,7 @@ An iteration's bar has below what no computing hid, and computing above.  Over t
 line) and the 10th to the 90th percentile (a band) of all repeats that count.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 
 from gradwire.emu.records import Repeat
@@ -86,13 +86,13 @@ def percent(seconds: float, full_s: float) -> str:
     return f"{100 * seconds / full_s:.2f}%"
 
 
-def axis(y: int, full_s: float) -> Iterator[str]:
-    """The grid down to `y`, and its times below."""
+def axis(y: int, full_s: float, show: Callable[[float], str] = show_s) -> Iterator[str]:
+    """The grid down to `y`, and its times below, or other figures as `show` writes them."""
     for seconds in ticks_s(full_s):
         x = percent(seconds, full_s)
         anchor = "middle" if seconds else "start"
         yield f'<line class="grid" x1="{x}" x2="{x}" y1="{GROUP_HEIGHT}" y2="{y}"/>'
-        label = show_s(seconds) if seconds else "0"
+        label = show(seconds) if seconds else "0"
         yield f'<text class="tick" x="{x}" y="{y + 16}" text-anchor="{anchor}">{label}</text>'
 
 

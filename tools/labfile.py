@@ -20,6 +20,7 @@ from gradwire.planning.fabrics.fabricfile import fabric_of_node
 from gradwire.planning.fabrics.spec import is_file, parse_fabric
 from gradwire.planning.jobs import STDIN
 from gradwire.results.expectations import Expectation, parse_expectation, selection_of
+from gradwire.results.studyplots import Plot, plot_of
 from gradwire.tools.choicekeys import is_name_or_file
 from gradwire.tools.exits import is_for_people, one_line
 from gradwire.tools.labkeys import NO_JOB, LabFile, Part, fault_text, place_of
@@ -48,7 +49,8 @@ class Lab:
 
     `job` is what is sent: paths, or a part of tools.labkeys.  `fabrics` are those that the file names, each
     after its text there, `given` the choices that it makes, by their names.  A study has `seeds`, as texts,
-    and perhaps several `jobs` by their names; then `job` is the one that is called `job_name`.
+    what its page shows as `plots`, and perhaps several `jobs` by their names; then `job` is the one that is
+    called `job_name`.
     """
 
     path: Path
@@ -61,6 +63,7 @@ class Lab:
     expect: tuple[Expectation, ...]
     draw: tuple[str, ...]
     seeds: tuple[str, ...] = ()
+    plots: tuple[Plot, ...] = ()
     jobs: Mapping[str, Job] = field(default_factory=dict)
     job_name: str = ""
 
@@ -172,6 +175,7 @@ def _lab(path: Path, node: Node, keys: Part) -> Lab:
         expect=tuple(_expectations(path, node, expect)),
         draw=tuple(given.pop("draw", ())),
         seeds=tuple(given.pop("seeds", ())),
+        plots=tuple(_plots(path, node, given.pop("plot", []))),
         jobs=jobs,
         job_name=job_name,
         given=given,
@@ -220,6 +224,17 @@ def _expectation(item: Any) -> Expectation:
         raise ValueError("an expectation has one of that:, bounded_by:, worst_link: and verdict:, and where:")
     ((key, text),) = given.items()
     return parse_expectation(text if key == "that" else f"{key} == {text}", where)
+
+
+def _plots(path: Path, node: Node, items: Sequence[Part]) -> Iterator[Plot]:
+    for item, part in zip(items, _items(node, "plot"), strict=True):
+        keys = item.given
+        try:
+            where = selection_of(keys["where"].given) if "where" in keys else {}
+            log, title = keys.get("log", False), keys.get("title", "")
+            yield plot_of(keys["y"], keys["x"], keys.get("series", ()), where, log=log, title=title)
+        except ValueError as error:
+            raise BadLab(f"{path}: line {line_of(part, ())}: {error}") from error
 
 
 def _texts(node: Node | None) -> Any:

@@ -24,6 +24,7 @@ from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
 from gradwire.results.expectations import SELECTORS
 from gradwire.results.quantities import QUANTITIES
+from gradwire.results.studyplots import FIGURES, NAMES, NUMBERS
 from gradwire.tools.benchchoices import COLLECTIVES, BenchChoices
 from gradwire.tools.choicekeys import OF_COMMAND, key_of
 from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices
@@ -170,6 +171,18 @@ Expected = _part(
         },
     },
 )
+Drawn = _part(
+    "Plot",
+    "A chart on the page of a study.",
+    {
+        "y": (Texts, Field(description=f"Quantities of one unit: {', '.join(FIGURES)}.")),
+        "x": (Text, Field(description=f"A choice: {', '.join((*NUMBERS, *NAMES))}.")),
+        "series": _said(Texts, "Choices that name a line or a bar; unless given, those that are needed."),
+        "where": (Where, Field(None)),
+        "log": _said(bool, "Whether the axis of y is logarithmic."),
+        "title": _said(Text, "What is written above it."),
+    },
+)
 _EXPECTATION: Any = _either(
     {"(text)": Text, "(mapping)": Expected},
     lambda value: "(mapping)" if isinstance(value, dict) else "(text)",
@@ -205,6 +218,10 @@ LabFile = _part(
             "Fabrics: specs, names of YAML files, or what such a file holds (docs/schemas.md).",
         ),
         "expect": _said(_several(_EXPECTATION), "What must hold; else the exit code is 4."),
+        "plot": _said(
+            _several(Drawn),
+            "For `sweep`: charts on its page, such as `{y: time, x: size}`, a line or a bar for each series.",
+        ),
         "draw": _said(
             _several(Literal[DRAWINGS]),
             "Files in the folder of the results. html: the report page; svg: a drawing for each cell, its "
@@ -238,6 +255,7 @@ _PARTS: dict[str, type[Part]] = {
     **MAKES,
     "(mapping)": Expected,
     "where": Where,
+    "plot": Drawn,
 }
 """By the tags and keys that lead to them; the file itself is a LabFile."""
 

@@ -61,8 +61,13 @@ def run_labs(
 
 def _not_a_study(lab: Lab) -> Lab:
     """Raise BadLab for a study."""
-    for key, one in (("seeds", "one seed"), ("jobs", "one job")):
-        if getattr(lab, key):
+    keys = (
+        ("seeds", "one seed", lab.seeds),
+        ("jobs", "one job", lab.jobs),
+        ("plot", "draw: html", lab.plots),
+    )
+    for key, one, given in keys:
+        if given:
             with lab.blamed(key):
                 raise ValueError(f"{key} makes this a study: run it with gradwire sweep, or write {one}")
     return lab

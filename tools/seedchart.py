@@ -15,14 +15,24 @@ from gradwire.tools.bars import (
     axis,
     percent,
 )
-from gradwire.traces.units import show_s
+from gradwire.traces.units import show_nbytes, show_s
+
+MOST_BARS = 200  # of one chart: nobody reads more
 
 
-def seed_chart(some: Sequence[SeedSummary]) -> str:
-    """SVG, grouped by fabric; empty if nothing was planned.  The dashed line is the bound."""
-    shown = [each for each in some if each.times_s]
-    if not shown:
-        return ""
+def seed_charts(some: Sequence[SeedSummary]) -> Iterator[tuple[str, str, int]]:
+    """Of each job and size, which share no axis, what they are, SVG, and how many bars are not drawn."""
+    panels: dict[tuple[str, int], list[SeedSummary]] = {}
+    for each in some:
+        if each.times_s:
+            panels.setdefault((each.first.job, each.first.cell.bytes), []).append(each)
+    for (job, nbytes), shown in panels.items():
+        what = ", ".join(filter(None, (job, show_nbytes(nbytes) if nbytes else "")))
+        yield what, _chart(shown[:MOST_BARS]), max(0, len(shown) - MOST_BARS)
+
+
+def _chart(shown: Sequence[SeedSummary]) -> str:
+    """SVG, grouped by fabric.  The dashed line is the bound."""
     full_s = SLACK * max(max(each.times_s) for each in shown)
     parts: list[str] = []
     y = 0
@@ -40,8 +50,7 @@ def seed_chart(some: Sequence[SeedSummary]) -> str:
 
 def _bar(each: SeedSummary, y: int, full_s: float) -> Iterator[str]:
     cell = each.first.cell
-    job = f"{each.first.job}: " if each.first.job else ""
-    name = f"{job}{cell.algorithm} · {cell.placement} · {cell.routes}"
+    name = f"{cell.algorithm} · {cell.placement} · {cell.routes}"
     least_s, mean_s, longest_s = min(each.times_s), each.mean_s, max(each.times_s)
     bound_s = min(each.bound_s or 0.0, mean_s)
     top, middle, end = y + BAR_TOP, y + BAR_TOP + BAR_HEIGHT / 2, y + BAR_TOP + BAR_HEIGHT

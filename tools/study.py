@@ -17,6 +17,7 @@ from gradwire.results.outcomes import Subject
 from gradwire.results.plannedcells import PlannedCell
 from gradwire.results.row import Row
 from gradwire.results.rowchoices import cell_name
+from gradwire.results.studyplots import Choice, Plot, chosen_series
 from gradwire.tools.labfile import Lab
 from gradwire.tools.labwork import LabWork, check_expectations, lab_work
 
@@ -59,6 +60,29 @@ class Study:
     cells: tuple[StudyCell, ...]
 
     @property
+    def title(self) -> str:
+        return f"Study {self.lab.name}"
+
+    def choices(self, sizes: Sequence[int] = ()) -> list[Choice]:
+        """What the cells of the first seed are to plots, with their sizes as far as these are known."""
+        seed = next(iter(self.works))
+        mine = [each for each in self.cells if each.seed == seed]
+        subjects = self.subjects(seed, [None] * len(mine))
+        known = sizes or [subject.nbytes or 0 for subject in subjects]
+        return [
+            Choice(subject, each.experiment.n_ranks, size)
+            for subject, each, size in zip(subjects, mine, known, strict=True)
+        ]
+
+    def plots(self) -> list[tuple[Plot, tuple[str, ...]]]:
+        """What is to be drawn, with the choices that name a series.  Raise BadLab for what cannot be."""
+        choices, found = self.choices(), []
+        for number, plot in enumerate(self.lab.plots):
+            with self.lab.blamed("plot", number):
+                found.append((plot, chosen_series(plot, choices, is_run=self.sends)))
+        return found
+
+    @property
     def sends(self) -> bool:
         """Whether packets are sent."""
         return any(cell.run for cell in self.cells)
@@ -98,6 +122,7 @@ def study_of(lab: Lab) -> Study:
     works = {seed: tuple(work.with_seed(seed) for work in first) for seed in seeds}
     study = Study(lab, works, tuple(_cells(works)))
     study.check(seeds[0], [None] * (n_cells // len(seeds)))
+    study.plots()
     return study
 
 

@@ -12,10 +12,14 @@ from rich.text import Text
 from gradwire.results.remedy import without_valid_rows
 from gradwire.results.row import REFUSED, Row
 from gradwire.results.studyresults import CellResult, SeedSummary, summaries
+from gradwire.tools.dygraphs import load_library
 from gradwire.tools.labrun import STYLES
-from gradwire.tools.pageparts import environment
+from gradwire.tools.pageparts import as_script, environment
 from gradwire.tools.planmatrix import REFUSED_SHOWN
-from gradwire.tools.seedchart import seed_chart
+from gradwire.tools.reportcharts import N_HUES
+from gradwire.tools.seedchart import seed_charts
+from gradwire.tools.study import Study
+from gradwire.tools.studycharts import charts_json, study_charts
 from gradwire.tools.table import NOTHING, Table, columns, rich_table, table_of
 from gradwire.tools.table import Cell as TableCell
 from gradwire.traces.files import write_whole
@@ -125,20 +129,28 @@ def print_study(to: Console, results: Sequence[CellResult]) -> None:
         to.print(sentence)
 
 
-def write_study(folder: Path, title: str, results: Sequence[CellResult]) -> list[Path]:
-    """The page, and `rows.parquet` with a row for each cell and seed.  Raise OSError."""
+def write_study(folder: Path, study: Study, results: Sequence[CellResult]) -> list[Path]:
+    """The page, and `rows.parquet` with a row for each cell and seed.  Raise OSError, also if
+    curves are to be drawn and their library is not installed.
+    """
     from gradwire.results.plantables import plan_tables  # pandas takes a while to import
     from gradwire.results.runtables import NESTED
     from gradwire.traces.frames import frame, write_parquet
 
+    charts = study_charts(study, results)
+    drawn = charts_json(charts)
     page = environment().get_template("study.html").render(
-        title=title,
+        title=study.title,
         answers=answers_of_study(results),
         table=study_table(results),
-        chart=Markup(seed_chart(summaries(results))),
+        panels=[(what, Markup(svg), n) for what, svg, n in seed_charts(summaries(results))],
         refused=refused(results),
         not_valid=not_valid(results),
         sent=is_sent(results),
+        charts=charts,
+        charts_json=as_script(drawn),
+        library=load_library() if drawn else None,
+        n_hues=N_HUES,
     )  # fmt: skip
     write_whole(folder / PAGE, page)
     if is_sent(results):

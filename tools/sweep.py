@@ -18,11 +18,13 @@ from typing import Any
 from rich.text import Text
 
 from gradwire.results.outcomes import Outcome, judged
+from gradwire.results.studyplots import NUMBERS
 from gradwire.results.studyresults import CellResult
 from gradwire.tools.cellfiles import CELLS, load_cell, n_kept, save_cell
 from gradwire.tools.cellplanning import plan_cell
 from gradwire.tools.cellreplaying import CellReplays
 from gradwire.tools.console import console
+from gradwire.tools.dygraphs import need_library
 from gradwire.tools.exits import NOT_EXPECTED, NOT_VALID
 from gradwire.tools.labfile import read_lab
 from gradwire.tools.labrun import print_outcomes
@@ -60,12 +62,14 @@ def run_study(
     study = study_of(read_lab(path))
     if study.sends and processes is not None:
         raise ValueError(f"--processes: {path} sends packets, one cell at a time; leave --processes out")
-    folder, title = out or FOLDER / path.stem, f"Study {study.lab.name}"
-    with live_view(watch, title) as view:
+    if any(plot.x in NUMBERS for plot in study.lab.plots):
+        need_library()
+    folder = out or FOLDER / path.stem
+    with live_view(watch, study.title) as view:
         work = _worker(study, folder, processes, ray, view)
         results = work_out(study.cells, folder, work, view, retry=retry, quiet=as_json)
     outcomes = _outcomes(study, results)
-    written = write_study(folder, title, results)
+    written = write_study(folder, study, results)
     code = _exit_code(outcomes, results)
     if as_json:
         print(json.dumps(_json(study, folder, results, outcomes, code), indent=1))

@@ -6,7 +6,7 @@ from pathlib import Path
 from gradwire.results.plannedcells import PlannedCell
 from gradwire.results.studyresults import CellResult, summaries
 from gradwire.results.verdict import Verdict
-from gradwire.tools.seedchart import seed_chart
+from gradwire.tools.seedchart import seed_charts
 from gradwire.tools.studytables import answers_of_study, not_valid, refused, study_table
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_run
@@ -40,7 +40,8 @@ def test_a_combination_that_is_refused_with_one_seed_is_not_the_best() -> None:
 
 def test_a_bar_ends_at_the_mean_and_its_whisker_at_the_least_and_the_longest() -> None:
     """The axis ends at 1.04 × 4 s."""
-    bar = seed_chart(summaries(SEEDED)).split('<g class="bar">')[1]
+    ((_, chart, _),) = seed_charts(summaries(SEEDED))
+    bar = chart.split('<g class="bar">')[1]
     widths = [float(width) for width in re.findall(r'<rect [^>]*width="([\d.]+)%"', bar)]
     assert abs(sum(widths) - 100 * 3 / 4.16) < 0.02
     (whisker,) = re.findall(r'whisker" x1="([\d.]+)%" x2="([\d.]+)%"', bar)[:1]
@@ -48,7 +49,7 @@ def test_a_bar_ends_at_the_mean_and_its_whisker_at_the_least_and_the_longest() -
 
 
 def test_nothing_planned_has_no_chart() -> None:
-    assert seed_chart(summaries([CellResult("", 0, cell("a", None))])) == ""
+    assert list(seed_charts(summaries([CellResult("", 0, cell("a", None))]))) == []
 
 
 def test_of_combinations_that_were_measured_only_valid_ones_are_best_and_the_others_are_marked(
@@ -69,7 +70,8 @@ def test_of_combinations_that_were_measured_only_valid_ones_are_best_and_the_oth
     ]
     assert answers_of_study(results) == ["Best: ring, linear, slow on star:hosts=4: 2.5 s, mean of 2 seeds."]
     assert not_valid(results) == {"the processors were busy": ["ring, linear, fast on star:hosts=4, seed 1"]}
-    assert seed_chart(summaries(results)).count('class="bar invalid"') == 1
+    ((_, chart, _),) = seed_charts(summaries(results))
+    assert chart.count('class="bar invalid"') == 1
     cells = [[one.text for one in row] for row in study_table(results).rows]
     assert [row[3] for row in cells] == ["1 of 2", "2 of 2"]
 
@@ -77,6 +79,6 @@ def test_of_combinations_that_were_measured_only_valid_ones_are_best_and_the_oth
 def test_a_cell_that_failed_has_no_time_though_it_was_planned() -> None:
     failed = CellResult("", 0, cell("a", 2.0), failed="no room on the disk")
     (one,) = summaries([failed])
-    assert (one.times_s, one.bounds_s, one.n_counted) == ((), (), 0)
+    assert (one.times_s, one.bound_s, one.n_counted) == ((), None, 0)
     assert refused([failed]) == {"no room on the disk": ["ring, linear, a on star:hosts=4, seed 0"]}
     assert answers_of_study([failed]) == []

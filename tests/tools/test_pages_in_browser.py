@@ -9,6 +9,7 @@ import pytest
 from gradwire.planning.fabrics.fabric import Egress
 from gradwire.tools.inspectpage.page import write_page
 from gradwire.tools.report import write_report
+from gradwire.tools.sweep import run_study
 from tests.browser import Page, browser
 from tests.made_analysis import made_analysis
 from tests.made_plans import MIB, allreduce_plan
@@ -48,12 +49,27 @@ def inspected(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
+def study(folder: Path) -> Path:
+    """Two sizes and two algorithms planned with two seeds, as curves and as bars."""
+    path = folder / "study.yaml"
+    path.write_text(
+        "name: two sizes\nmode: plan\n"
+        "job: {bench: allreduce, begin: 64KiB, end: 1MiB, factor: 16, ranks: 4}\n"
+        "fabric: star:hosts=4,rate=50M\nalgorithm: [ring, all-pairs]\nseeds: 0..1\nplot:\n"
+        f"  - {{y: [time, bound], x: size, log: true, title: '{HOSTILE}'}}\n"
+        "  - {y: ratio, x: algorithm, where: {size: 1MiB}}\n"
+    )
+    assert run_study(path, folder / "swept", 1, as_json=True) == 0
+    return folder / "swept" / "study.html"
+
+
+@pytest.fixture(scope="module")
 def tab(folder: Path) -> Iterator[Page]:
     """One browser for all tests; in the end nobody may have complained, or been asked for anything else."""
     with browser(folder / "profile") as page:
         yield page
         assert page.complaints == []
-        ours = [(folder / name).as_uri() for name in ("report.html", "inspect.html")]
+        ours = [(folder / name).as_uri() for name in ("report.html", "inspect.html", "swept/study.html")]
         assert set(page.requests) == set(ours)
 
 
@@ -125,6 +141,21 @@ def test_curves_have_a_dot_for_each_size_and_leave_when_their_box_is_unticked(
     assert len(page.value(DRAWN)) < both
 
 
+def test_a_study_has_a_curve_for_each_series_that_leaves_when_its_box_is_unticked(
+    study: Path, opened: Callable[[Path], Page]
+) -> None:
+    page = opened(study)
+    assert page.value("document.querySelectorAll('[data-plot] canvas').length") == 2
+    assert page.value("[...document.querySelectorAll('[data-plot] label')].map(one => one.textContent)") == [
+        f"{algorithm}, {y}" for algorithm in ("ring", "all-pairs") for y in ("time", "bound")
+    ]
+    assert page.value("document.querySelectorAll('rect.series').length") == 2
+    drawn = "document.querySelector('[data-plot] canvas').toDataURL()"
+    whole = page.value(drawn)
+    page.value("document.querySelectorAll('[data-series]').forEach(box => box.click())")
+    assert len(page.value(drawn)) < len(whole)
+
+
 def test_a_click_on_a_cell_of_the_grid_opens_what_it_leads_to(
     report: Path, opened: Callable[[Path], Page]
 ) -> None:
@@ -151,9 +182,9 @@ def test_after_a_zoom_by_dragging_the_tooltip_is_of_what_is_under_the_pointer_no
 
 
 def test_hostile_names_stay_text_in_charts_and_tables(
-    report: Path, inspected: Path, opened: Callable[[Path], Page]
+    report: Path, inspected: Path, study: Path, opened: Callable[[Path], Page]
 ) -> None:
-    for path in (report, inspected):
+    for path in (report, inspected, study):
         page = opened(path)
         assert page.value("document.images.length") == 0
         assert HOSTILE in page.value("document.body.textContent")
@@ -161,9 +192,9 @@ def test_hostile_names_stay_text_in_charts_and_tables(
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_no_page_is_wider_than_the_screen(
-    report: Path, inspected: Path, opened: Callable[[Path], Page], width: int
+    report: Path, inspected: Path, study: Path, opened: Callable[[Path], Page], width: int
 ) -> None:
-    for path in (report, inspected):
+    for path in (report, inspected, study):
         page = opened(path)
         page.ask(
             "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False

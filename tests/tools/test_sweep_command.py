@@ -232,6 +232,7 @@ def test_a_row_is_kept_and_one_that_is_not_valid_is_done_again_if_asked(path: Pa
     save_cell(tmp_path, cells[2], CellResult("", 8, planned_.cell, failed="no room on the disk"))
     found = [load_cell(tmp_path, each) for each in cells]
     assert [one and one.row for one in found] == [*rows, None]
+    assert len(list((tmp_path / "cells").iterdir())) == 2
     assert [load_cell(tmp_path, each, retry=True) is not None for each in cells] == [True, False, False]
 
 

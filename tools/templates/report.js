@@ -1,53 +1,5 @@
 (() => {
-const {data, colours, group, element, time, bytes} = pageCharts;
-
-// Bus bandwidth over size: the axis is the logarithm of the size.
-function curves(section, {sizes, series, rates}) {
-  const at = sizes.map(Math.log2), edge = Math.max(.15, (at[at.length - 1] - at[0]) / 40);
-  const boxes = [...section.querySelectorAll("[data-series]")];
-  const points = series.map(one => new Map(one.points.map(point => [point[0], point])));
-  const rows = sizes.map((size, n) => [at[n], ...points.map(of => { const point = of.get(size); return point ? point.slice(1, 4) : [null, null, null]; })]);
-  const most = Math.max(...rates.map(([rate]) => rate), ...series.flatMap(one => one.points.map(point => point[3])));
-  const isValid = (n, x) => !points[n].get(sizes[at.indexOf(x)])[5];
-  function ticks(min, max, pixels) {
-    const room = Math.max(1, Math.floor(pixels / 64)), step = Math.ceil(sizes.length / room);
-    return sizes.flatMap((size, n) => n % step ? [] : [{v: at[n], label: bytes(size)}]);
-  }
-  function limits(ctx, area, chart) { // what hosts' links carry
-    ctx.save();
-    ctx.strokeStyle = ctx.fillStyle = colours.dim;
-    ctx.font = "11px system-ui";
-    ctx.setLineDash([2, 3]);
-    for (const [rate, name] of rates) {
-      const y = chart.toDomYCoord(rate);
-      ctx.beginPath(); ctx.moveTo(area.x, y); ctx.lineTo(area.x + area.w, y); ctx.stroke();
-      ctx.fillText(name, area.x + 4, y - 4);
-    }
-    ctx.restore();
-  }
-  function dot(chart, name, ctx, x, y, colour, size) { // hollow if it is not valid
-    const n = Number(name.slice(1)), value = chart.toDataXCoord(x), near = at.reduce((a, b) => Math.abs(b - value) < Math.abs(a - value) ? b : a);
-    ctx.beginPath(); ctx.arc(x, y, size, 0, 2 * Math.PI);
-    ctx.fillStyle = isValid(n, near) ? colour : colours.page;
-    ctx.strokeStyle = colour;
-    ctx.lineWidth = 1.5;
-    ctx.fill(); ctx.stroke();
-  }
-  const charts = group(section, [at[0] - edge, at[at.length - 1] + edge], add => {
-    add(section.querySelector(".chart"), 320, rows, {
-      labels: ["size", ...series.map((_, n) => "s" + n)], customBars: true, connectSeparatedPoints: true, strokeWidth: 1.8, fillAlpha: .12,
-      drawPoints: true, pointSize: 3.5, drawPointCallback: dot, underlayCallback: limits, valueRange: [0, most * 1.08],
-      colors: series.map((_, n) => colours["hue" + n % 8]), visibility: boxes.map(box => box.checked),
-      series: Object.fromEntries(series.flatMap((_, n) => n < 8 ? [] : [["s" + n, {strokePattern: [6, 3]}]])),
-      axes: {x: {ticker: ticks}, y: {pixelsPerLabel: 34, axisLabelFormatter: v => v ? bytes(v) + "/s" : "0"}},
-    }, x => {
-      const near = at.reduce((best, one, n) => Math.abs(one - x) < Math.abs(at[best] - x) ? n : best, 0);
-      const there = series.flatMap((one, n) => { const point = points[n].get(sizes[near]); return point && boxes[n].checked ? [[point[2], point[4] + "  " + one.name]] : []; });
-      return [bytes(sizes[near]), ...there.sort((a, b) => b[0] - a[0]).map(([, text]) => text)].join("\n");
-    });
-  }, .2);
-  for (const box of boxes) box.addEventListener("change", () => charts.draw());
-}
+const {data, colours, group, time, bytes} = pageCharts;
 
 // A cell's links: a row for each, its load as high as its share of the rate, and over it what waits in its queue.
 const NAME = 14, ROW = 36; // px, of which the first part is the link's name
@@ -107,7 +59,7 @@ function links(div, {edges, links, most, failures}) {
 }
 
 const section = document.getElementById("curves");
-if (section) curves(section, data.curves);
+if (section) pageCurves(section, data.curves);
 for (const div of document.querySelectorAll(".over-time")) { // drawn when they can be seen: before that they have no width
   const details = div.closest("details"), draw = () => {
     if (!details.open || div.dataset.drawn) return;
