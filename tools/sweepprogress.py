@@ -10,7 +10,7 @@ from gradwire.results.studyresults import CellResult
 from gradwire.tools.live.rows import results_table
 from gradwire.tools.live.view import LiveView
 from gradwire.tools.progressbar import Pace, progress_bar, show_left
-from gradwire.traces.units import show_s
+from gradwire.traces.units import show_nbytes, show_s
 
 Tell = Callable[[str], None]
 SHOW_S = 0.5  # a view gets news no more often than this
@@ -51,7 +51,8 @@ class SweepProgress:
         self.count(result)
         self._n_done += 1
         self._newest = [result, *self._newest[: NEWEST - 1]]
-        self._best_words = best_words(self._best.get((result.job, result.cell.bytes)))
+        best = self._best.get((result.job, result.cell.bytes))
+        self._best_words = f"; {best_words(best)}" if best else ""
         text = f"{name} done{self._best_words}"
         self._bar.update(self._task, advance=1, description=text)
         now_s = time.monotonic()
@@ -66,20 +67,18 @@ class SweepProgress:
             self._n_done,
             self._n_todo,
             show_left(self._pace.left_s(task)),
-            [f"{_of(best)}{best.cell.name}: {show_s(best.time_s or 0.0)}" for best in self._best.values()],
+            [best_words(best) for best in self._best.values()],
         )
         view.rows(results_table(self._newest), self._n_todo, self._n_done)
 
 
-def best_words(best: CellResult | None) -> str:
-    """`, best so far: ring, linear, ecmp on star:hosts=4: 1.23 s`; empty without one."""
-    if best is None or best.time_s is None:
-        return ""
-    return f"; best so far{_of(best)} {best.cell.name}: {show_s(best.time_s)}"
-
-
-def _of(result: CellResult) -> str:
-    return f" of {result.job}:" if result.job else ":"
+def best_words(best: CellResult) -> str:
+    """`best so far of sums, 4.19 MB: ring, linear, ecmp on star:hosts=4: 1.23 s`, without what it is of if
+    there is one job, and nothing is known of its size.
+    """
+    nbytes = best.cell.bytes
+    of = ", ".join(filter(None, (best.job, show_nbytes(nbytes) if nbytes else "")))
+    return f"best so far{f' of {of}' if of else ''}: {best.cell.name}: {show_s(best.time_s or 0.0)}"
 
 
 @contextmanager

@@ -271,3 +271,16 @@ def test_every_link_of_a_fabric_can_be_found_in_its_drawing() -> None:
     assert message["svg"].count("data-link=") == len(fabric.rates)
     to.close()
     end.close()
+
+
+def test_the_terminal_shows_how_far_a_sweep_is_and_its_best_cells() -> None:
+    news = News()
+    news.add({"kind": "title", "text": "Study a"})
+    best = ["best so far of sums: ring, linear, ecmp on star:hosts=4: 1.23 s"]
+    news.add({"kind": "progress", "n_done": 60, "n_cells": 90, "left": "about 0:10 left", "best": best})
+    news.add({"kind": "rows", "n_cells": 90, "n_done": 60, "columns": [], "rows": [["a"]] * 50})
+    to = Console(width=100)
+    with to.capture() as captured:
+        to.print(drawn(news))
+    lines = [line.strip() for line in captured.get().splitlines()]
+    assert lines[:3] == ["Study a: 60 of 90 cells done, about 0:10 left", "", *best]

@@ -37,7 +37,7 @@ def drawn(news: News) -> RenderableType:
     if progress.get("left"):
         head += f", {progress['left']}"
     parts: list[RenderableType] = [Text(head, "bold"), Text(str(phase.get("text", "")))]
-    parts += [Text(f"best so far{line}") for line in progress.get("best", ())[:MOST_BEST]]
+    parts += [Text(line) for line in progress.get("best", ())[:MOST_BEST]]
     run, load = news.get("run"), news.get("load")
     if run and load:
         parts += _links(run["links"], load)

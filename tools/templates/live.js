@@ -124,7 +124,7 @@ function showProgress({n_done: done, n_cells: all, left, best}) { // of a sweep
   byId("left").textContent = `${done} of ${all} cells done${left && `, ${left}`}`;
   byId("best").replaceChildren(...best.map(text => {
     const line = document.createElement("li");
-    line.textContent = `Best so far${text}`;
+    line.textContent = text;
     return line;
   }));
 }
