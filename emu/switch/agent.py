@@ -74,7 +74,7 @@ def _arguments() -> argparse.Namespace:
         "--slots",
         type=slot_count,
         default=SWITCH_SLOTS,
-        help="of each switch, for the jobs that it adds up",
+        help="of each switch, for the jobs that it adds up; with none the agent starts sooner",
     )
     parser.add_argument(
         "--management",
@@ -94,7 +94,8 @@ def main() -> int:
         switches = ports.load(arguments.ports)
         if arguments.wait and not _is_started():
             return 0
-        with attached(switches, arguments.object, arguments.pin, arguments.seed) as plane:
+        adds_up = arguments.slots > 0
+        with attached(switches, arguments.object, arguments.pin, arguments.seed, adds_up) as plane:
             print("attached", flush=True)
             controllers = arguments.controller or [DEFAULT_CONTROLLER]
             serving = import_module(_SERVING)

@@ -9,8 +9,10 @@ import errno
 import mmap
 import os
 import struct
+from collections.abc import Mapping
 from ctypes import CFUNCTYPE, c_char_p, c_int, c_long, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 _Print = CFUNCTYPE(c_int, c_int, c_char_p, c_void_p)
@@ -64,6 +66,8 @@ class _Libbpf:
             ("bpf_object__open_file", c_void_p, [c_char_p, c_void_p]),
             ("bpf_object__load", c_int, [c_void_p]),
             ("bpf_object__close", None, [c_void_p]),
+            ("bpf_object__find_map_by_name", c_void_p, [c_void_p, c_char_p]),
+            ("bpf_map__set_initial_value", c_int, [c_void_p, c_char_p, c_size_t]),
             ("bpf_object__find_program_by_name", c_void_p, [c_void_p, c_char_p]),
             ("bpf_object__find_map_fd_by_name", c_int, [c_void_p, c_char_p]),
             ("bpf_program__fd", c_int, [c_void_p]),
@@ -169,13 +173,22 @@ class Ring:
 class BpfObject:
     """A compiled object, loaded and verified by the kernel; a context manager, closes its handles."""
 
-    def __init__(self, path: Path) -> None:
-        """Raise BpfError if the object is missing or the kernel refuses it."""
+    def __init__(self, path: Path, constants: Mapping[str, bytes] = MappingProxyType({})) -> None:
+        """`constants` are the contents of read-only sections of the object, by their names.
+
+        Raise BpfError if the object is missing or has no such section, or if the kernel refuses it.
+        """
         self._libbpf = _Libbpf()
         lib = self._libbpf.lib
         self._object = lib.bpf_object__open_file(os.fsencode(path), None)
         if not self._object:
             raise self._libbpf.error(f"{path}: libbpf cannot open it as a BPF object")
+        for name, value in constants.items():
+            section = lib.bpf_object__find_map_by_name(self._object, name.encode())
+            if not section or lib.bpf_map__set_initial_value(section, value, len(value)):
+                error = self._libbpf.error(f"{path}: it has no section {name} of {len(value)} bytes")
+                lib.bpf_object__close(self._object)
+                raise error
         if lib.bpf_object__load(self._object):
             error = self._libbpf.error(f"{path}: the kernel refused to load it")
             lib.bpf_object__close(self._object)

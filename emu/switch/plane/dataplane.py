@@ -24,6 +24,7 @@ from gradwire.planning.flowhash import switch_salt
 from gradwire.planning.openflow.entries import PacketIn, PortChanged
 from gradwire.planning.openflow.pool import Event
 
+_ADDS_UP = ".rodata.adds_up"  # a word of switch.c
 _TC_S = 30
 _MAX_U32 = 2**32 - 1
 
@@ -149,14 +150,16 @@ def _losing(state: PortState, switch: SwitchPorts, port: SwitchPort) -> PortStat
 
 @contextmanager
 def attached(
-    switches: tuple[SwitchPorts, ...], object_path: Path, pin: Path, seed: int
+    switches: tuple[SwitchPorts, ...], object_path: Path, pin: Path, seed: int, adds_up: bool = True
 ) -> Iterator[DataPlane]:
     """Every port runs the program while this is open, and drops what no rule sends on.
 
     The program stays attached afterwards, as rules stay in a switch whose controller has gone; it
-    goes with the interfaces.  Only the pinned path is taken away.  Raise BpfError or OSError.
+    goes with the interfaces.  Only the pinned path is taken away.  Without `adds_up` no rule may add packets up.
+    Raise BpfError or OSError.
     """
-    with BpfObject(object_path) as loaded:
+    constants = {} if adds_up else {_ADDS_UP: bytes(4)}
+    with BpfObject(object_path, constants) as loaded:
         plane = DataPlane(switches, loaded, seed)
         loaded.pin_program(PROGRAM, pin)
         try:
