@@ -15,7 +15,7 @@ from pathlib import Path
 from mininet.net import Mininet
 from mininet.node import Node
 
-from gradwire.emu.network import offload, rtnetlink, shaping
+from gradwire.emu.network import htb, offload, rtnetlink, shaping
 from gradwire.emu.network.carriers import await_carriers
 from gradwire.emu.network.isolate import PRIVATE
 from gradwire.emu.network.namespaces import HostFailed, hosts_started, inside
@@ -43,8 +43,7 @@ _LOOPBACK = 1  # its index in every network namespace
 _PREFIX_LENGTH = 16
 _COMMAND_S = 60
 
-PortLines = Callable[[Egress], Iterable[str]]
-"""The lines of `tc -batch` for a port."""
+ShapeOf = Callable[[Egress], shaping.PortShape]
 
 
 class NetworkFailed(OSError):
@@ -92,10 +91,10 @@ def emulated(
     windows_at = windows_at or Counter()
     flows_at = Counter(interface(end.node, end.port) for flow in flows or () for end in flow.path)
 
-    def port_lines(end: Egress) -> Iterator[str]:
+    def shape_of(end: Egress) -> shaping.PortShape:
         name = interface(end.node, end.port)
         n_flows = shaping.most_flows(fabric, end) if flows is None else flows_at[name]
-        return shaping.port_batch(fabric, transport, end, n_flows, windows_at[name])
+        return shaping.port_shape(fabric, transport, end, n_flows, windows_at[name])
 
     with ExitStack() as stack:
         try:
@@ -103,8 +102,8 @@ def emulated(
         except HostFailed as error:
             raise NetworkFailed(str(error)) from error
         stack.enter_context(_links(fabric, transport, pid_of))
-        _shape(fabric, port_lines, checksum_offload)
-        _configure_hosts(fabric, transport, port_lines, pid_of, checksum_offload, windows_at)
+        _shape(fabric, shape_of, checksum_offload)
+        _configure_hosts(fabric, transport, shape_of, pid_of, checksum_offload, windows_at)
         await_carriers([socket.if_nametoindex(interface(end.node, end.port)) for end in _switch_ends(fabric)])
         net = _as_mininet(fabric, pid_of)
         try:
@@ -152,12 +151,12 @@ def _as_mininet(fabric: Fabric, pid_of: Mapping[str, int]) -> Mininet:
     return net
 
 
-def _shape(fabric: Fabric, port_lines: PortLines, checksum_offload: bool) -> None:
+def _shape(fabric: Fabric, shape_of: ShapeOf, checksum_offload: bool) -> None:
     """The switches' ports."""
     lines: list[str] = []
     ends = _switch_ends(fabric)
     for end in ends:
-        lines += port_lines(end)
+        lines += shaping.port_batch(interface(end.node, end.port), shape_of(end))
     _batch(["tc", "-batch", "-"], lines)
     if not checksum_offload:
         for end in ends:
@@ -175,32 +174,28 @@ def _offloads_off(name: str) -> None:
 def _configure_hosts(
     fabric: Fabric,
     transport: Transport,
-    port_lines: PortLines,
+    shape_of: ShapeOf,
     pid_of: Mapping[str, int],
     checksum_offload: bool,
     sums_at: Collection[str],
 ) -> None:
-    """Every host's own settings, from inside its namespace; of processes only a `tc` each, all at once.
+    """Every host's own settings, from inside its namespace and without a process.
 
     At the interfaces of `sums_at` the kernel cuts UDP's super-packets before they leave: a switch that adds
     up would find one header for all of them.
     """
-    shaping_of: dict[str, subprocess.Popen[str]] = {}
     sysctls, controls = host_sysctls(transport), transport.congestion_control
     for host, pid in pid_of.items():
         name = interface(host, HOST_PORT)
         with inside(pid):
             _write_sysctls(sysctls)
-            rtnetlink.carry_out(_addresses(fabric, host, socket.if_nametoindex(name), controls))
-            shaping_of[host] = _started_tc(port_lines(Egress(host, HOST_PORT)))
+            ifindex = socket.if_nametoindex(name)
+            rtnetlink.carry_out(_addresses(fabric, host, ifindex, controls))
+            rtnetlink.carry_out(htb.requests(ifindex, shape_of(Egress(host, HOST_PORT))))
             if name in sums_at:
                 offload.switch_off(name, offload.UDP_SEGMENTATION)
             if not checksum_offload:
                 _offloads_off(name)
-    for host, process in shaping_of.items():
-        _, complaint = process.communicate(timeout=_COMMAND_S)
-        if process.returncode:
-            raise NetworkFailed(f"host {host}: tc: {_first_line(complaint)}")
 
 
 def _addresses(
@@ -222,17 +217,6 @@ def _write_sysctls(values: dict[str, str]) -> None:
         path = Path("/proc/sys") / key
         if path.exists():
             path.write_text(value)
-
-
-def _started_tc(lines: Iterable[str]) -> "subprocess.Popen[str]":
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(
-        ["tc", "-batch", "-"], stdin=pipe, stdout=subprocess.DEVNULL, stderr=pipe, text=True
-    )
-    assert process.stdin
-    process.stdin.write("\n".join(lines) + "\n")
-    process.stdin.flush()
-    return process
 
 
 def _batch(command: list[str], lines: Iterable[str]) -> None:

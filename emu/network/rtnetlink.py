@@ -17,7 +17,7 @@ _NLMSG_ERROR, _NLMSG_DONE = 2, 3
 RTM_NEWLINK, _RTM_GETLINK, _RTM_NEWADDR, _RTM_NEWROUTE, _RTM_NEWNEIGH = 16, 18, 20, 24, 28
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_ECHO, NLM_F_DUMP = 1, 4, 8, 0x300
 _NLM_F_REPLACE, _NLM_F_EXCL, _NLM_F_CREATE = 0x100, 0x200, 0x400
-_CREATE = NLM_F_REQUEST | _NLM_F_CREATE | _NLM_F_EXCL
+CREATE = NLM_F_REQUEST | _NLM_F_CREATE | _NLM_F_EXCL
 IFF_UP = 0x1
 _IFLA_LINK, _IFLA_OPERSTATE, _IFLA_LINK_NETNSID = 5, 16, 37
 _IF_OPER_UP = b"\x06"
@@ -35,6 +35,7 @@ IFINFOMSG = struct.Struct("=BxHiII")  # family, type, index, flags, which of the
 _IFADDRMSG = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, index
 _RTMSG = struct.Struct("=BBBBBBBBI")  # family, both lengths, TOS, table, protocol, scope, type, flags
 _NDMSG = struct.Struct("=BxxxiHBB")  # family, index, state, flags, type
+TCMSG = struct.Struct("=BxxxiIII")  # family, interface, handle, parent, info: of queueing disciplines
 _ERROR = struct.Struct("=i")
 
 Request = tuple[int, int, bytes]  # type, flags, body of a message
@@ -56,7 +57,7 @@ def link_down(ifindex: int) -> Request:
 def address(ifindex: int, ip: str, prefix_length: int) -> Request:
     packed = IPv4Address(ip).packed
     body = _IFADDRMSG.pack(socket.AF_INET, prefix_length, 0, 0, ifindex)
-    return _RTM_NEWADDR, _CREATE, body + _attribute(_IFA_LOCAL, packed) + _attribute(_IFA_ADDRESS, packed)
+    return _RTM_NEWADDR, CREATE, body + attribute(_IFA_LOCAL, packed) + attribute(_IFA_ADDRESS, packed)
 
 
 def congestion_control(ifindex: int, ip: str, prefix_length: int, name: str) -> Request:
@@ -67,9 +68,9 @@ def congestion_control(ifindex: int, ip: str, prefix_length: int, name: str) -> 
     network = IPv4Network((ip, prefix_length), strict=False).network_address.packed
     types = (_RT_TABLE_MAIN, _RTPROT_KERNEL, _RT_SCOPE_LINK, _RTN_UNICAST, 0)
     body = _RTMSG.pack(socket.AF_INET, prefix_length, 0, 0, *types)
-    body += _attribute(_RTA_DST, network) + _attribute(_RTA_OIF, ifindex.to_bytes(4, sys.byteorder))
-    body += _attribute(_RTA_PREFSRC, IPv4Address(ip).packed)
-    body += _attribute(_RTA_METRICS, _attribute(_RTAX_CC_ALGO, name.encode() + b"\0"))
+    body += attribute(_RTA_DST, network) + attribute(_RTA_OIF, ifindex.to_bytes(4, sys.byteorder))
+    body += attribute(_RTA_PREFSRC, IPv4Address(ip).packed)
+    body += attribute(_RTA_METRICS, attribute(_RTAX_CC_ALGO, name.encode() + b"\0"))
     return _RTM_NEWROUTE, NLM_F_REQUEST | _NLM_F_REPLACE, body
 
 
@@ -77,8 +78,8 @@ def congestion_control(ifindex: int, ip: str, prefix_length: int, name: str) -> 
 def neighbour(ifindex: int, ip: str, mac: str) -> Request:
     """Who has `ip`, for ever: nobody will ask for it by ARP."""
     body = _NDMSG.pack(socket.AF_INET, ifindex, _NUD_PERMANENT, 0, 0)
-    body += _attribute(_NDA_DST, IPv4Address(ip).packed)
-    return _RTM_NEWNEIGH, _CREATE, body + _attribute(_NDA_LLADDR, bytes.fromhex(mac.replace(":", "")))
+    body += attribute(_NDA_DST, IPv4Address(ip).packed)
+    return _RTM_NEWNEIGH, CREATE, body + attribute(_NDA_LLADDR, bytes.fromhex(mac.replace(":", "")))
 
 
 def encoded(kind: int, flags: int, sequence: int, body: bytes) -> bytes:
@@ -157,5 +158,6 @@ def attributes(body: bytes) -> dict[int, bytes]:
     return by_type
 
 
-def _attribute(kind: int, value: bytes) -> bytes:
+def attribute(kind: int, value: bytes) -> bytes:
+    """With its padding."""
     return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), kind) + value + bytes(-len(value) % 4)

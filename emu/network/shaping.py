@@ -8,6 +8,7 @@ stream and would overtake their own data.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from gradwire.planning.fabrics.fabric import Egress, Fabric, Link, interface
 from gradwire.planning.transport import BURST_FRAMES, Transport
@@ -45,28 +46,45 @@ def links_batch(fabric: Fabric, transport: Transport, pid_of: Mapping[str, int])
             yield f"link set dev {interface(end.node, end.port)} up"
 
 
-def port_batch(
-    fabric: Fabric, transport: Transport, end: Egress, flows_at_port: int, windows_nbytes: int = 0
-) -> Iterator[str]:
-    """`tc -batch` lines for the port `end`: HTB, a class for data with a queue of its own, one for ACKs.
+@dataclass(frozen=True, slots=True)
+class PortShape:
+    """How a port sends: `queues_nbytes` are that of pure ACKs, and that of all else."""
 
-    For a queue that is `auto`: `flows_at_port` are the flows that can meet there, `windows_nbytes` is what
-    can wait there of sums that switches make.
+    rate_bps: int
+    burst_nbytes: int
+    queues_nbytes: tuple[int, int]
+    delay_ns: int
+
+    @property
+    def ack_bps(self) -> int:
+        """What is guaranteed to pure ACKs; they may borrow the rest."""
+        return self.rate_bps // _ACK_SHARE
+
+
+def port_shape(
+    fabric: Fabric, transport: Transport, end: Egress, flows_at_port: int, windows_nbytes: int = 0
+) -> PortShape:
+    """For a queue that is `auto`: `flows_at_port` are the flows that can meet at the port `end`,
+    `windows_nbytes` is what can wait there of sums that switches make.
     """
-    name, link = interface(end.node, end.port), fabric.cables[end]
-    rate_bps, ack_bps = link.rate_bps, link.rate_bps // _ACK_SHARE
-    burst_nbytes = BURST_FRAMES * fabric.frame_nbytes
+    link = fabric.cables[end]
+    queues = AUTO_QUEUE_MIN_NBYTES, queue_nbytes(link, transport, flows_at_port, windows_nbytes)
+    return PortShape(link.rate_bps, BURST_FRAMES * fabric.frame_nbytes, queues, egress_delay_ns(fabric, end))
+
+
+def port_batch(name: str, shape: PortShape) -> Iterator[str]:
+    """`tc -batch` lines for an interface: HTB, a class for data with a queue of its own, one for ACKs."""
+    rate_bps, ack_bps, burst_nbytes = shape.rate_bps, shape.ack_bps, shape.burst_nbytes
     tail = f"ceil {rate_bps}bit burst {burst_nbytes} cburst {burst_nbytes} quantum {burst_nbytes}"
     yield f"qdisc add dev {name} root handle 1: htb default 2"
     yield f"class add dev {name} parent 1: classid 1:10 htb rate {rate_bps}bit {tail}"
     yield f"class add dev {name} parent 1:10 classid 1:1 htb prio 0 rate {ack_bps}bit {tail}"
     yield f"class add dev {name} parent 1:10 classid 1:2 htb prio 1 rate {rate_bps - ack_bps}bit {tail}"
-    queues = (AUTO_QUEUE_MIN_NBYTES, queue_nbytes(link, transport, flows_at_port, windows_nbytes))
-    for number, limit in enumerate(queues, start=1):
+    for number, limit in enumerate(shape.queues_nbytes, start=1):
         parent = f"1:{number}"
-        if delay_ns := egress_delay_ns(fabric, end):
-            packets = _NETEM_PACKETS + rate_bps * delay_ns // (8 * _LEAST_FRAME_NBYTES * 10**9)
-            netem = f"netem delay {delay_ns}ns limit {packets}"
+        if shape.delay_ns:
+            packets = _NETEM_PACKETS + rate_bps * shape.delay_ns // (8 * _LEAST_FRAME_NBYTES * 10**9)
+            netem = f"netem delay {shape.delay_ns}ns limit {packets}"
             yield f"qdisc add dev {name} parent {parent} handle 2{number}: {netem}"
             parent = f"2{number}:1"
         yield f"qdisc add dev {name} parent {parent} handle 1{number}: bfifo limit {limit}"

@@ -2,15 +2,21 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 from gradwire.emu.network import shaping
-from gradwire.planning.fabrics.fabric import Egress, interface
+from gradwire.planning.fabrics.fabric import Egress, Fabric, interface
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.transport import fabric_transport
 
 FABRIC = parse_fabric("fat-tree:k=4,rate=50M,uplink_rate=20M")
 TRANSPORT = fabric_transport(FABRIC)
+
+
+def lines_of(fabric: Fabric, end: Egress, *flows_and_windows: int) -> Iterator[str]:
+    shape = shaping.port_shape(fabric, TRANSPORT, end, *flows_and_windows)
+    return shaping.port_batch(interface(end.node, end.port), shape)
 
 
 PID_OF = {host: 1000 + i for i, host in enumerate(FABRIC.hosts)}
@@ -27,7 +33,7 @@ def test_both_ends_of_every_cable_have_the_fabrics_mtu_and_ports_let_two_full_fr
     fabric = parse_fabric("leaf-spine:leaves=2,spines=1,hosts=1,mtu=9000")
     lines = list(shaping.links_batch(fabric, fabric_transport(fabric), PID_OF))
     assert [line.count(" mtu 9000 ") for line in lines if "add" in line] == [2] * len(fabric.links)
-    ports = [line for end in fabric.peers for line in shaping.port_batch(fabric, TRANSPORT, end, 1)]
+    ports = [line for end in fabric.peers for line in lines_of(fabric, end, 1)]
     bursts = Counter(re.findall(r" (c?burst|quantum) (\d+)", "\n".join(ports)))
     assert set(bursts) == {(name, str(2 * 9014)) for name in ("burst", "cburst", "quantum")}
 
@@ -42,7 +48,7 @@ def test_host_ends_are_made_in_their_hosts_and_switch_ends_come_up() -> None:
 
 def test_the_classes_of_a_port_share_its_rate_and_no_more() -> None:
     fabric = parse_fabric("fat-tree:k=4,rate=50M,uplink_rate=20M,queue=100KB")
-    lines = list(shaping.port_batch(fabric, TRANSPORT, Egress("edge0", 3), 1))
+    lines = list(lines_of(fabric, Egress("edge0", 3), 1))
     (top,) = [line for line in lines if "parent 1: classid 1:10" in line]
     leaves = [line for line in lines if "parent 1:10" in line]
     assert "rate 20000000bit ceil 20000000bit" in top
@@ -63,11 +69,7 @@ def test_an_automatic_queue_holds_the_windows_of_sums_besides_and_an_explicit_on
     link = FABRIC.links[0]
     alone = shaping.queue_nbytes(link, TRANSPORT, flows_at_port=9)
     assert shaping.queue_nbytes(link, TRANSPORT, 9, windows_nbytes=300_000) == alone + 300_000
-    (data,) = [
-        line
-        for line in shaping.port_batch(FABRIC, TRANSPORT, Egress("edge0", 3), 9, 300_000)
-        if "handle 12:" in line
-    ]
+    (data,) = [line for line in lines_of(FABRIC, Egress("edge0", 3), 9, 300_000) if "handle 12:" in line]
     assert data.endswith(f"bfifo limit {alone + 300_000}")
     assert shaping.queue_nbytes(replace(link, queue_nbytes=20_000), TRANSPORT, 9, 300_000) == 20_000
 
@@ -79,13 +81,13 @@ def test_there_and_back_a_packet_waits_for_twice_the_delay_of_every_cable_and_no
     assert [fabric.peers[end].node for end in (there[-1], back[-1])] == ["h1", "h0"]
     assert sum(shaping.egress_delay_ns(fabric, end) for end in there + back) == 2 * 4 * 3_000_000
     for end, delays in ((there[0], []), (there[1], [3, 3]), (there[3], [6, 6])):
-        lines = list(shaping.port_batch(fabric, TRANSPORT, end, 1))
+        lines = list(lines_of(fabric, end, 1))
         assert [int(ns) // 10**6 for ns in re.findall(r"netem delay (\d+)ns", "\n".join(lines))] == delays
 
 
 def test_a_delay_stands_before_the_queue_of_data_and_before_that_of_acknowledgements() -> None:
     fabric = parse_fabric("star:hosts=2,delay=1ms,queue=30KB")
-    lines = list(shaping.port_batch(fabric, TRANSPORT, Egress("switch0", 1), 1))
+    lines = list(lines_of(fabric, Egress("switch0", 1), 1))
     parents = {m[2]: m[1] for line in lines if (m := re.search(r"parent (\S+) handle (\d+:)", line))}
     assert parents == {"21:": "1:1", "11:": "21:1", "22:": "1:2", "12:": "22:1"}
     (data,) = [line for line in lines if "handle 12:" in line]

@@ -155,8 +155,8 @@ def attached(
     """Every port runs the program while this is open, and drops what no rule sends on.
 
     The program stays attached afterwards, as rules stay in a switch whose controller has gone; it
-    goes with the interfaces.  Only the pinned path is taken away.  Without `adds_up` no rule may add packets up.
-    Raise BpfError or OSError.
+    goes with the interfaces.  Only the pinned path is taken away.  Without `adds_up` no rule may add
+    packets up.  Raise BpfError or OSError.
     """
     constants = {} if adds_up else {_ADDS_UP: bytes(4)}
     with BpfObject(object_path, constants) as loaded:

@@ -15,6 +15,7 @@ from gradwire.emu.network.rtnetlink import (
     NLM_F_DUMP,
     NLM_F_ECHO,
     NLM_F_REQUEST,
+    TCMSG,
     attributes,
     encoded,
     ends_dump,
@@ -28,7 +29,6 @@ _TC_H_ROOT = 0xFFFFFFFF
 _TCA_KIND, _TCA_STATS2 = 1, 7
 _NOQUEUE = b"noqueue\0"
 _TCA_STATS_BASIC, _TCA_STATS_QUEUE, _TCA_STATS_PKT64 = 1, 3, 8
-_TCMSG = struct.Struct("=BxxxiIII")  # family, interface, handle, parent, info
 _BASIC = struct.Struct("=QI")  # bytes, packets
 _QUEUE = struct.Struct("=III")  # length, backlog, drops
 _ANSWER_NBYTES = 65536
@@ -36,13 +36,13 @@ _ANSWER_NBYTES = 65536
 
 def transmitted(netlink: socket.socket, ifindex: int) -> Transmitted | None:
     """None if the interface is missing or its root does not count (`noqueue`)."""
-    request = _TCMSG.pack(socket.AF_UNSPEC, ifindex, 0, _TC_H_ROOT, 0)
+    request = TCMSG.pack(socket.AF_UNSPEC, ifindex, 0, _TC_H_ROOT, 0)
     netlink.send(encoded(_RTM_GETQDISC, _FLAGS, ifindex, request))
     counters = None
     while True:  # the acknowledgement, which comes last, ends it
         for kind, sequence, body in messages(netlink.recv(_ANSWER_NBYTES)):
             if kind == _RTM_NEWQDISC:
-                counters = _statistics(body[_TCMSG.size :])
+                counters = _statistics(body[TCMSG.size :])
             elif sequence == ifindex:
                 return counters
 
@@ -62,7 +62,7 @@ def _statistics(body: bytes) -> Transmitted | None:
 def read_queues(netlink: socket.socket) -> list[bytes]:
     """What the kernel says of the queues of all interfaces of the socket's namespace, for `parse_queues`."""
     netlink.send(
-        encoded(_RTM_GETQDISC, NLM_F_REQUEST | NLM_F_DUMP, 0, _TCMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0))
+        encoded(_RTM_GETQDISC, NLM_F_REQUEST | NLM_F_DUMP, 0, TCMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0))
     )
     answers = [netlink.recv(_ANSWER_NBYTES)]
     while not ends_dump(answers[-1]):
@@ -76,6 +76,6 @@ def parse_queues(answers: Sequence[bytes]) -> Iterator[tuple[int, Transmitted]]:
         for kind, _, body in messages(answer):
             if kind != _RTM_NEWQDISC:
                 continue
-            _, ifindex, _, parent, _ = _TCMSG.unpack_from(body)
-            if parent == _TC_H_ROOT and (counted := _statistics(body[_TCMSG.size :])) is not None:
+            _, ifindex, _, parent, _ = TCMSG.unpack_from(body)
+            if parent == _TC_H_ROOT and (counted := _statistics(body[TCMSG.size :])) is not None:
                 yield ifindex, counted
