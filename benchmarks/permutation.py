@@ -157,7 +157,7 @@ def permutation(spec: str) -> Plan:
 def ours(folder: Path, seconds: int) -> Carried:
     plan = plans.load(folder / "plan.json")
     network = emulated(plan.fabric, plan.transport, plan.flows)
-    with in_force(network, plan.fabric, Software(), folder, plan) as emulation:
+    with in_force(network, plan, Software(), folder) as emulation:
         return measure(plan, emulation.pid_of, seconds)
 
 

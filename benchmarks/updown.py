@@ -125,7 +125,7 @@ def ours(folder: Path) -> Figures:
     def begins(phase: str) -> None:
         began_at[phase] = time.monotonic()
 
-    with in_force(network, plan.fabric, Software(), folder, plan, say=begins) as emulation:
+    with in_force(network, plan, Software(), folder, say=begins) as emulation:
         at["network_at_s"] = began_at["switches"]
         at["up_at_s"] = time.monotonic()
         assert emulation.agent

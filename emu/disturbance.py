@@ -5,8 +5,8 @@ again what was not lost.  Such a repeat is measured once more, and counted as le
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from statistics import median
 
@@ -39,30 +39,42 @@ class Reason:
         return _merged([self])
 
 
+def lateness(
+    time_s: float, start_skew_s: float, gap_lateness_s: float, clock_s: float = 0.0
+) -> tuple[Reason, ...]:
+    """Why a repeat cannot be believed, by what its ranks did too late, and by how far apart the clocks of
+    their machines may be.
+    """
+    late_s = max(MIN_LATE_S, MAX_LATE * time_s)
+    reasons = []
+    if start_skew_s > late_s:
+        reasons.append(Reason("ranks started up to {} ms late", (_ms(start_skew_s),)))
+    if gap_lateness_s > late_s:
+        reasons.append(Reason("computing ended up to {} ms late", (_ms(gap_lateness_s),)))
+    if clock_s > late_s:
+        reasons.append(Reason("the machines' clocks are known to {} ms only", (_ms(clock_s),)))
+    return tuple(reasons)
+
+
 def disturbances(
     *,
     time_s: float,
     cpu_idle: float,
     cpu_stolen: float,
-    start_skew_s: float,
-    gap_lateness_s: float,
     stall_s: float,
     softnet_dropped: int,
     others: Sequence[Use] = (),
 ) -> tuple[Reason, ...]:
-    """Why a repeat cannot be believed; empty for one that can.  `others` are programs beside the run."""
-    late_s = max(MIN_LATE_S, MAX_LATE * time_s)
+    """Why a repeat cannot be believed, by what its machine did; empty for one that can.  `others` are
+    programs beside the run.
+    """
     reasons = []
     if cpu_idle < MIN_CPU_IDLE:
         reasons.append(_busy(cpu_idle, others))
     if cpu_stolen > MAX_CPU_STOLEN:
         went = "{}% of the CPUs went to other guests of this machine's host: try later"
         reasons.append(Reason(went, (_percent(cpu_stolen),)))
-    if start_skew_s > late_s:
-        reasons.append(Reason("ranks started up to {} ms late", (_ms(start_skew_s),)))
-    if gap_lateness_s > late_s:
-        reasons.append(Reason("computing ended up to {} ms late", (_ms(gap_lateness_s),)))
-    if stall_s > late_s:
+    if stall_s > max(MIN_LATE_S, MAX_LATE * time_s):
         reasons.append(Reason("the machine stalled for {} ms", (_ms(stall_s),)))
     if softnet_dropped:
         reasons.append(Reason("{} packets lost in the kernel's receive queues", (softnet_dropped,)))
@@ -83,9 +95,9 @@ def _busy(cpu_idle: float, others: Sequence[Use]) -> Reason:
 def taken_away(
     time_s: float,
     cpu_lost_s: Sequence[float],
-    run_delay_s: Sequence[float],
-    cpu_s: Sequence[float],
-    stopped_s: Sequence[float],
+    run_delay_s: Mapping[int, float],
+    cpu_s: Mapping[int, float],
+    stopped_s: Mapping[int, float],
 ) -> tuple[Reason, ...]:
     """Why a repeat cannot be believed: something else took its processors or stopped its ranks.
 
@@ -94,7 +106,7 @@ def taken_away(
     """
     stopped = [
         Reason("rank {} was stopped for about {} ms", (rank, _ms(each_s)))
-        for rank, each_s in enumerate(stopped_s)
+        for rank, each_s in stopped_s.items()
         if each_s > 0
     ]
     return (*_lost(cpu_lost_s, time_s), *_singled_out(run_delay_s, cpu_s, time_s), *stopped)
@@ -111,7 +123,7 @@ def _lost(cpu_lost_s: Sequence[float], time_s: float) -> list[Reason]:
     return [Reason(lost, (worst, _percent(cpu_lost_s[worst] / time_s)))]
 
 
-def _singled_out(run_delay_s: Sequence[float], cpu_s: Sequence[float], time_s: float) -> list[Reason]:
+def _singled_out(run_delay_s: Mapping[int, float], cpu_s: Mapping[int, float], time_s: float) -> list[Reason]:
     """The rank that waited for a processor longer than the others; what all wait is the run's own load.
 
     Who has more to do waits more often: a parameter server of eight workers ran 4.4 to 4.8 times as long as
@@ -120,15 +132,20 @@ def _singled_out(run_delay_s: Sequence[float], cpu_s: Sequence[float], time_s: f
     """
     if not run_delay_s:
         return []
-    ranks = list(zip(run_delay_s, cpu_s, strict=True))
-    usual_s = median(run_delay_s)
-    per_cpu = median(delay_s / ran_s if ran_s else 0.0 for delay_s, ran_s in ranks)
-    more_s = [delay_s - max(usual_s, per_cpu * ran_s) for delay_s, ran_s in ranks]
-    worst = max(range(len(more_s)), key=more_s.__getitem__)
+    ranks = {rank: (delay_s, cpu_s[rank]) for rank, delay_s in run_delay_s.items()}
+    usual_s = median(run_delay_s.values())
+    per_cpu = median(delay_s / ran_s if ran_s else 0.0 for delay_s, ran_s in ranks.values())
+    more_s = {rank: delay_s - max(usual_s, per_cpu * ran_s) for rank, (delay_s, ran_s) in ranks.items()}
+    worst = max(more_s, key=more_s.__getitem__)
     if more_s[worst] <= max(MIN_LOST_S, MAX_SINGLED_OUT * time_s):
         return []
     waited = "rank {} waited {} ms longer for a processor than the others"
     return [Reason(waited, (worst, _ms(more_s[worst])))]
+
+
+def on_machine(name: str, reason: Reason) -> Reason:
+    """The reason, with the machine that it is about."""
+    return replace(reason, words=f"machine {name}: {reason.words}")
 
 
 def of_each_kind(reasons: Iterable[Reason]) -> list[str]:

@@ -7,20 +7,22 @@ are started before it, and get a word when it is there.
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from mininet.net import Mininet
 
 from gradwire.emu.interpreter import python
 from gradwire.emu.limits import CONTROLLER_S
+from gradwire.emu.machines.machine import Team
 from gradwire.emu.network.net import prepare_namespace
 from gradwire.emu.options import RYU, Software
 from gradwire.emu.project import RYU_PYTHON
-from gradwire.emu.switch.running import attached, open_vswitch, waiting_agent
+from gradwire.emu.switch.running import LOOPBACK, attached, open_vswitch, waiting_agent
 from gradwire.emu.watch import ChildProcess, Watch, running
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.spec import fabric_to_json
+from gradwire.planning.machines.part import Part
 from gradwire.planning.plan import Plan
 
 _SEEDS = 1 << 32  # of losses
@@ -34,7 +36,7 @@ class Emulation:
     net: Mininet
     controller: ChildProcess
     agent: ChildProcess | None
-    watch: Watch = field(default_factory=Watch)
+    watch: Watch
 
     @property
     def pid_of(self) -> dict[str, int]:
@@ -45,28 +47,41 @@ class Emulation:
 @contextmanager
 def in_force(
     network: AbstractContextManager[Mininet],
-    fabric: Fabric,
+    what: Plan | Fabric,
     software: Software,
     folder: Path,
-    plan: Plan | None = None,
     more: Sequence[str] = (),
     say: Callable[[str], object] = lambda _: None,
     management: Path | None = None,
+    team: Team | None = None,
 ) -> Iterator[Emulation]:
     """The fabric's `network`, which nobody has entered yet, once every switch has its rules.
 
-    For namespaces that the run has for itself.  With `plan`, which is in `plan.json` in the folder, the rules
-    are its own, and our switches have its slots and losses; else shortest paths to every host.  `more` are
-    further options of `python -m gradwire.controller`; `say` hears what is begun.  People reach our switches
-    in the folder `management`, which must not be there before (Open vSwitch's always, in
-    `running.MANAGEMENT`).  Raise RunFailed and OSError.
+    For namespaces that the run has for itself.  Of a plan, which is in `plan.json` in the folder, the rules
+    are its own, and our switches have its slots and losses; of a fabric shortest paths to every host.
+    `more` are further options of `python -m gradwire.controller`; `say` hears what is begun.  People reach
+    our switches in the folder `management`, which must not be there before (Open vSwitch's always, in
+    `running.MANAGEMENT`).  Of a fabric on several machines this is the part that has the controller, and
+    the `team` carries it.  Raise RunFailed and OSError.
     """
+    plan, fabric = (what, what.fabric) if isinstance(what, Plan) else (None, what)
     say("network")
-    prepare_namespace()
+    part = team.part if team else None
+    prepare_namespace(part)
     if management and software.switch != "ovs":
         management.mkdir()
-    what = [str(folder / "plan.json")] if plan else ["--fabric", _written(fabric, folder)]
-    arguments = [*what, "--port", str(OPENFLOW_PORT), "--timeout", str(CONTROLLER_S), *more]
+    obeyed = [str(folder / "plan.json")] if plan else ["--fabric", _written(fabric, folder)]
+    listen = part.controller_ip if part else LOOPBACK
+    arguments = [
+        *obeyed,
+        "--listen",
+        listen,
+        "--port",
+        str(OPENFLOW_PORT),
+        "--timeout",
+        str(CONTROLLER_S),
+        *more,
+    ]
     command = python("gradwire.controller", *arguments)
     if software.controller == RYU:
         by_ryu = python("gradwire.controller", *arguments, by=RYU_PYTHON)
@@ -75,15 +90,17 @@ def in_force(
         controller = stack.enter_context(running("the controller", command, folder / "controller.log"))
         agent = None
         if software.switch != "ovs":
-            agent = stack.enter_context(_our_switches(fabric, folder, plan, management))
-        emulation = Emulation(stack.enter_context(network), controller, agent)
-        watch = emulation.watch
+            agent = stack.enter_context(our_switches(fabric, folder, plan, management, part))
+        watch = team.watch if team else Watch()
+        emulation = Emulation(stack.enter_context(network), controller, agent, watch)
         stack.callback(_end, [child for child in (agent, controller) if child])  # before the network can go
         say("switches")
         if agent:
             stack.enter_context(attached(agent, watch))
         else:
             stack.enter_context(open_vswitch(fabric, folder, OPENFLOW_PORT, watch))
+        if team:
+            team.await_forwarding()
         controller.await_line("ready", CONTROLLER_S, watch)
         stack.enter_context(watch.over("the controller", controller.process.pid, controller.log))
         yield emulation
@@ -97,11 +114,12 @@ def _end(children: Sequence[ChildProcess]) -> None:
         child.end()
 
 
-def _our_switches(
-    fabric: Fabric, folder: Path, plan: Plan | None, management: Path | None
+def our_switches(
+    fabric: Fabric, folder: Path, plan: Plan | None, management: Path | None, part: Part | None = None
 ) -> AbstractContextManager[ChildProcess]:
+    """The agent of the fabric's switches, or of those of a `part`, with the plan's slots and losses."""
     if plan is None:
-        return waiting_agent(fabric, folder, OPENFLOW_PORT, management=management)
+        return waiting_agent(fabric, folder, OPENFLOW_PORT, management=management, part=part)
     # Without slots, which nothing of such a plan asks for, our switches are ready 0.2 s sooner.
     slots, losses = plan.switch_slots if plan.trees or management else 0, plan.losses
     return waiting_agent(
@@ -112,6 +130,7 @@ def _our_switches(
         losses=losses,
         loss_seed=plan.seed % _SEEDS,
         management=management,
+        part=part,
     )
 
 

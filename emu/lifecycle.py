@@ -27,6 +27,7 @@ from gradwire.planning.runfiles import INCOMPLETE
 from gradwire.traces.units import show_nbytes
 
 Progress = Callable[[str, dict[str, Any]], None]
+FOR_PEOPLE = (RunFailed, BadPlan, OSError, ValueError)  # errors whose text describes input or machine
 LEAST_FREE_NBYTES = 1 << 20
 _END_S = 10.0
 
@@ -57,9 +58,11 @@ def working_folder(folder: Path, may_be_empty: bool = False) -> Iterator[Path]:
 
 
 @contextmanager
-def session(name: str, module: str, work: Path, channel: Channel | None = None) -> Iterator[ChildProcess]:
+def session(
+    name: str, module: str, work: Path, channel: Channel | None = None, underlay: bool = False
+) -> Iterator[ChildProcess]:
     """`python -m module work` in namespaces of its own, which end with this; the descriptor of a `channel`
-    to whoever watches is one more argument.
+    to whoever watches is one more argument.  With `underlay` it reaches other machines.
 
     Raise RunFailed with the last line that it wrote to stderr, if it failed.
     """
@@ -74,6 +77,7 @@ def session(name: str, module: str, work: Path, channel: Channel | None = None) 
             stdout=pipe,
             stderr=stderr,
             pass_fds=fds,
+            underlay=underlay,
         )
     child = ChildProcess(name, process, log)
     try:
@@ -120,6 +124,6 @@ def errors_in_one_line(prefix: str = "") -> Iterator[None]:
     """End the process with exit code 1 and a line on stderr for an error that describes input or machine."""
     try:
         yield
-    except (RunFailed, BadPlan, OSError, ValueError) as error:
+    except FOR_PEOPLE as error:
         print(f"{prefix}{error}", file=sys.stderr)
         sys.exit(1)

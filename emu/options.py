@@ -24,7 +24,8 @@ class RunOptions:
     one of CONTROLLERS.
 
     Without `reroute` nothing but the switches' own fast failover answers a failure of a cable.  `warmups`
-    more repeats come first, and count for nothing.
+    more repeats come first, and count for nothing.  `machines` are those that carry the fabric together, as
+    JSON of planning.machines.machinesfile.Machines; None: this one alone.
     """
 
     repeats: int = 3
@@ -33,6 +34,7 @@ class RunOptions:
     reroute: bool = True
     warmups: int = 0
     controller: str = OS_KEN
+    machines: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.repeats <= MAX_REPEATS:

@@ -1,5 +1,7 @@
-"""Paths of the project's own files."""
+"""Paths of the project's own files, and what tells two versions of them apart."""
 
+import hashlib
+from functools import cache
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -8,3 +10,17 @@ RYU_PYTHON = PROJECT / ".venv-ryu" / "bin" / "python"  # made by gradwire setup 
 WORKER_LIBRARY = PROJECT / "emu" / "aggregation" / "build" / "libworker.so"  # by emu/aggregation/compile.sh
 RANK_LIBRARY = PROJECT / "emu" / "replay" / "build" / "librank.so"  # by emu/replay/compile.sh
 SIMGRID_DRIVER = PROJECT / "emu" / "simgrid" / "build" / "driver"  # made by gradwire setup --simgrid
+_CARRYING = ("traces", "planning", "emu", "controller")
+_SOURCES = (".py", ".c", ".h", ".cpp", ".sh")
+
+
+@cache
+def source_digest() -> str:
+    """Of all code that takes part in a run."""
+    digest = hashlib.sha256()
+    for folder in _CARRYING:
+        for path in sorted((PROJECT / folder).rglob("*")):
+            if path.suffix in _SOURCES:
+                digest.update(f"{path.relative_to(PROJECT)}\0".encode())
+                digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()

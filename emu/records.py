@@ -6,7 +6,7 @@ Each repeat is on disk before the next begins.
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -15,12 +15,18 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, TypeAdapter
 
 from gradwire.emu.aggregation.figures import RankFigures
-from gradwire.emu.disturbance import HOLE, Reason, disturbances, taken_away
+from gradwire.emu.disturbance import (
+    HOLE,
+    Reason,
+    disturbances,
+    lateness,
+    on_machine,
+    taken_away,
+)
 from gradwire.emu.network.cables import Done
 from gradwire.emu.otherprograms import Use
 from gradwire.emu.replay.outcome import Outcome
-from gradwire.emu.sampler import Samples
-from gradwire.emu.stalls import Stalls
+from gradwire.emu.sampler import LinkRow
 from gradwire.planning.failures import cable_name
 from gradwire.planning.plan import Plan
 from gradwire.planning.runfiles import BadRun, one_run, read_json, read_lines
@@ -41,16 +47,25 @@ LINK_COLUMNS = (*EARLY_LINK_COLUMNS, *LATER_LINK_COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class RepeatCounts:
-    """What was counted around one repeat."""
+    """What one machine counted around one repeat; `machine` is its name if there are several.
+
+    `stall_s`, `cpu_lost_s` and `stopped_s` are those of a `Repeat`, the last by rank, of the ranks that are
+    here; `cpu_lost_s` is None if no timers ran, and empty if they were refused.  `clock_s` is how far the
+    machine's clock may be from the one that all times are by.
+    """
 
     cpu_idle: float
     cpu_stolen: float
     softnet_dropped: int
     queue_dropped: dict[str, int]
-    samples: Samples
+    stall_s: float = 0.0
+    cpu_lost_s: tuple[float, ...] | None = None
+    stopped_s: dict[int, float] = field(default_factory=dict)
+    link_rows: tuple[LinkRow, ...] = ()
     changes: tuple[Done, ...] = ()
-    stalls: Stalls | None = None
     others: tuple[Use, ...] = ()
+    machine: str = ""
+    clock_s: float = 0.0
 
 
 def _reason(value: object) -> object:
@@ -68,7 +83,8 @@ class Repeat:
     cannot be believed.
     `iteration_s` and `exposed_s` have an entry for each iteration that lasts from start to start
     (traces.schedules.periods).  `sent_nbytes` and `retransmits` are TCP's; `aggregated` is what each rank did
-    for sums that switches made, empty if the plan has no trees.
+    for sums that switches made, empty if the plan has no trees.  `idle_of` is `cpu_idle` by machine, empty if
+    there is only one; `clock_s` is how far their clocks may be apart.
     """
 
     time_s: float
@@ -92,6 +108,8 @@ class Repeat:
     cpu_s: tuple[float, ...] = ()
     stopped_s: tuple[float, ...] = ()
     is_warmup: bool = False
+    idle_of: dict[str, float] = field(default_factory=dict)
+    clock_s: float = 0.0
 
     @property
     def counts(self) -> bool:
@@ -103,9 +121,11 @@ class Repeat:
         return sum(self.queue_dropped.values())
 
 
-def summary(outcomes: list[Outcome], counted: RepeatCounts) -> Repeat:
+def summary(outcomes: list[Outcome], counted: Sequence[RepeatCounts]) -> Repeat:
+    """Of the outcomes of all ranks, and what each machine counted."""
     times = [outcome.times for outcome in outcomes]
     start_ns, done_ns = times[0].start_ns, max(t.done_ns for t in times)
+    stopped_s = {rank: each_s for each in counted for rank, each_s in each.stopped_s.items()}
     made = Repeat(
         time_s=(done_ns - start_ns) / 1e9,
         rank_time_s=tuple((t.done_ns - start_ns) / 1e9 for t in times),
@@ -114,30 +134,46 @@ def summary(outcomes: list[Outcome], counted: RepeatCounts) -> Repeat:
         wrong=sum(outcome.wrong for outcome in outcomes),
         sent_nbytes=tuple(outcome.sent_nbytes for outcome in outcomes),
         retransmits=tuple(outcome.retransmits for outcome in outcomes),
-        cpu_idle=counted.cpu_idle,
-        cpu_stolen=counted.cpu_stolen,
-        stall_s=counted.samples.longest_stall_s(),
-        softnet_dropped=counted.softnet_dropped,
-        queue_dropped=counted.queue_dropped,
+        cpu_idle=min(each.cpu_idle for each in counted),
+        cpu_stolen=max(each.cpu_stolen for each in counted),
+        stall_s=max(each.stall_s for each in counted),
+        softnet_dropped=sum(each.softnet_dropped for each in counted),
+        queue_dropped={name: count for each in counted for name, count in each.queue_dropped.items()},
         aggregated=tuple(each.aggregated for each in outcomes if each.aggregated is not None),
-        cpu_lost_s=counted.stalls.lost_s(start_ns, done_ns) if counted.stalls is not None else (),
+        cpu_lost_s=tuple(lost_s for each in counted for lost_s in each.cpu_lost_s or ()),
         run_delay_s=tuple(t.run_delay_ns / 1e9 for t in times),
         cpu_s=tuple(t.cpu_ns / 1e9 for t in times),
-        stopped_s=counted.samples.stopped_s(start_ns, done_ns),
+        stopped_s=tuple(stopped_s[rank] for rank in sorted(stopped_s)),
+        clock_s=max(each.clock_s for each in counted),
+        idle_of={each.machine: each.cpu_idle for each in counted if each.machine},
     )
+    reasons = [*lateness(made.time_s, made.start_skew_s, made.gap_lateness_s, made.clock_s)]
+    for each in counted:
+        found = _machines_reasons(made, each)
+        reasons += (on_machine(each.machine, reason) for reason in found) if each.machine else found
+    return replace(made, disturbed=tuple(reasons))
+
+
+def _machines_reasons(repeat: Repeat, counted: RepeatCounts) -> tuple[Reason, ...]:
+    """Why the repeat cannot be believed, by what one machine counted."""
     reasons = disturbances(
-        time_s=made.time_s,
-        cpu_idle=made.cpu_idle,
-        cpu_stolen=made.cpu_stolen,
-        start_skew_s=made.start_skew_s,
-        gap_lateness_s=made.gap_lateness_s,
-        stall_s=made.stall_s,
-        softnet_dropped=made.softnet_dropped,
+        time_s=repeat.time_s,
+        cpu_idle=counted.cpu_idle,
+        cpu_stolen=counted.cpu_stolen,
+        stall_s=counted.stall_s,
+        softnet_dropped=counted.softnet_dropped,
         others=counted.others,
     )
-    if counted.stalls is not None:
-        reasons += taken_away(made.time_s, made.cpu_lost_s, made.run_delay_s, made.cpu_s, made.stopped_s)
-    return replace(made, disturbed=reasons)
+    if counted.cpu_lost_s is None:
+        return reasons
+    ranks = sorted(counted.stopped_s)
+    return reasons + taken_away(
+        repeat.time_s,
+        counted.cpu_lost_s,
+        {rank: repeat.run_delay_s[rank] for rank in ranks},
+        {rank: repeat.cpu_s[rank] for rank in ranks},
+        counted.stopped_s,
+    )
 
 
 def begun_and_ended(
@@ -248,8 +284,14 @@ class RunRecords:
         return sum(repeat.counts for repeat in self._repeats)
 
     def repeat(
-        self, number: int, outcomes: list[Outcome], counted: RepeatCounts, *, is_warmup: bool = False
+        self,
+        number: int,
+        outcomes: list[Outcome],
+        counted: Sequence[RepeatCounts],
+        *,
+        is_warmup: bool = False,
     ) -> None:
+        """`counted` has an entry for each machine."""
         found = periods(self._plan.schedule, begun_and_ended(self._plan.schedule, outcomes))
         made = replace(
             summary(outcomes, counted),
@@ -258,8 +300,9 @@ class RunRecords:
             is_warmup=is_warmup,
         )
         self._repeats.append(made)
-        self._links += _link_rows(number, counted.samples)
-        self._changes += _changes(self._plan, number, counted.changes)
+        for each in counted:
+            self._links += ((number, *row) for row in each.link_rows)
+            self._changes += _changes(self._plan, number, each.changes)
         for rank, outcome in enumerate(outcomes):
             with (self._folder / "events" / f"rank-{rank}.jsonl").open("a") as events:
                 events.writelines(json.dumps(event) + "\n" for event in _events(self._plan, number, outcome))
@@ -281,20 +324,6 @@ class RunRecords:
         types = [pa.string() if name == "interface" else pa.int64() for name in LINK_COLUMNS]
         table = pa.table(list(map(list, columns)), schema=pa.schema(zip(LINK_COLUMNS, types, strict=True)))
         pq.write_table(table, self._folder / "links.parquet")
-
-
-def _link_rows(repeat: int, samples: Samples) -> Iterator[tuple[Any, ...]]:
-    for time_ns, port, queue in samples.rows():
-        sent = port.tx_nbytes, port.tx_packets, port.tx_dropped
-        yield (
-            repeat,
-            time_ns,
-            port.interface,
-            *sent,
-            port.rx_nbytes,
-            port.rx_packets,
-            *(queue or (None, None)),
-        )
 
 
 def _changes(plan: Plan, repeat: int, changes: Sequence[Done]) -> Iterator[dict[str, Any]]:

@@ -45,21 +45,28 @@ def run(
     RunFailed with one line; the incomplete folder then stays.  Ends within seconds when a process of the run
     dies, and by itself after a time limit that grows with the plan's predicted time.
     """
-    check_served(plan, options.switch)
+    check_served(plan, options.switch, options.machines is not None)
     with working_folder(folder) as work:
         _write_inputs(plan, options, work)
-        with session("the run", "gradwire.emu.session", work, channel) as child:
+        several = options.machines is not None
+        with session("the run", "gradwire.emu.session", work, channel, several) as child:
             follow(child, limits.run_s(plan, options), progress)
         result = finish(work)
     work.rename(folder)
     return result
 
 
-def check_served(plan: Plan, switch: str) -> None:
+def check_served(plan: Plan, switch: str, on_several_machines: bool = False) -> None:
     """Raise Refused for what this kind of switch cannot do, and for more data than ranks may hold here."""
     if switch == "ovs" and (plan.trees or plan.losses):
         what = "add up gradients" if plan.trees else "lose packets by plan"
         raise Refused(f"Open vSwitch cannot {what}: use --switch gradwire")
+    if switch == "ovs" and on_several_machines:
+        raise Refused("Open vSwitch's switches are on one machine: use --switch gradwire with --machines")
+    if plan.failures and on_several_machines:
+        raise Refused(
+            "a tunnel between machines does not fail at both ends at once: leave out --machines or --fail"
+        )
     for n, what, most in (
         (len(plan.fabric.hosts), "hosts", MAX_HOSTS),
         (len(plan.fabric.links), "cables", MAX_CABLES),

@@ -4,7 +4,7 @@ import itertools
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import NamedTuple
 from gradwire.emu.network.rtnetlink import netlink_socket
 from gradwire.emu.switch.plane.qdisc import parse_queues, read_queues
 from gradwire.emu.watch import has_stood
+from gradwire.planning.fabrics.fabric import ETHERNET_NBYTES
 
 SAMPLE_S = 0.02
 MAX_SAMPLES = 30_000  # ten minutes
@@ -77,6 +78,20 @@ class Port(NamedTuple):
     tx_dropped: int
 
 
+class LinkRow(NamedTuple):
+    """Counters of an interface at a time (CLOCK_MONOTONIC, in ns), and of its queue if that was read."""
+
+    time_ns: int
+    interface: str
+    tx_bytes: int
+    tx_packets: int
+    tx_dropped: int
+    rx_bytes: int
+    rx_packets: int
+    queue_nbytes: int | None
+    queue_dropped: int | None
+
+
 def parse_net_dev(text: str) -> Iterator[Port]:
     """Each line of /proc/net/dev below its two headings."""
     for line in text.splitlines()[2:]:
@@ -122,10 +137,14 @@ class QueueReadings:
 class Samples:
     """Readings of /proc/net/dev and of the ports' queues, kept as read: parsed when the repeat is over; and
     with each, which of some processes were stopped since the one before.
+
+    The kernel counts packets of a VXLAN tunnel without the Ethernet header inside it: `tunnels` are the
+    interfaces for which that is added.
     """
 
-    def __init__(self, pids: Sequence[int] = ()) -> None:
+    def __init__(self, pids: Sequence[int] = (), tunnels: Collection[str] = ()) -> None:
         self._pids = pids
+        self._tunnels = tunnels
         self._raw: list[tuple[int, bytes]] = []
         self._queues = QueueReadings()
         self._stopped: list[tuple[int, list[bool]]] = []
@@ -171,11 +190,21 @@ class Samples:
             self._stop.set()
             thread.join()
 
-    def rows(self) -> Iterator[tuple[int, Port, tuple[int, int] | None]]:
-        """Time in ns, port, and what waits in its queue and has been dropped there, in bytes and packets:
-        None where that was not read.  In a port's counters a super-segment counts once, as one frame.
+    def rows(self) -> Iterator[LinkRow]:
+        """One of each port at each time; what waits in its queue and has been dropped there is None where
+        that was not read.  In a port's counters a super-segment counts once, as one frame.
         """
         for time_ns, raw in self._raw:
             queues = self._queues.at(time_ns)
             for port in parse_net_dev(raw.decode()):
-                yield time_ns, port, queues.get(port.interface)
+                header_nbytes = ETHERNET_NBYTES if port.interface in self._tunnels else 0
+                yield LinkRow(
+                    time_ns,
+                    port.interface,
+                    port.tx_nbytes + header_nbytes * port.tx_packets,
+                    port.tx_packets,
+                    port.tx_dropped,
+                    port.rx_nbytes + header_nbytes * port.rx_packets,
+                    port.rx_packets,
+                    *queues.get(port.interface, (None, None)),
+                )

@@ -7,28 +7,32 @@ stderr.  Who watches it gets looks at it through the channel with the descriptor
 
 import json
 import sys
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
+from typing import Any
 
-from gradwire.emu import limits, records, sampler
+from gradwire.emu import limits, records
 from gradwire.emu.channel import Channel
 from gradwire.emu.emulation import in_force
 from gradwire.emu.lifecycle import errors_in_one_line, say
 from gradwire.emu.limits import CONTROLLER_S
 from gradwire.emu.looks import Looks, watched
-from gradwire.emu.network.cables import Cables, Done, failing
+from gradwire.emu.machines.machine import Machine, Team, assembled
+from gradwire.emu.meter import Meter
+from gradwire.emu.network.cables import failing
 from gradwire.emu.network.net import emulated
 from gradwire.emu.network.queues import Queues
 from gradwire.emu.network.shaping import windows_at
 from gradwire.emu.network.tcpdump import captures
 from gradwire.emu.options import RunOptions
-from gradwire.emu.otherprograms import host_proc, reading, used
 from gradwire.emu.replay import fleet
 from gradwire.emu.replay.board import Board
 from gradwire.emu.replay.outcome import Outcome
-from gradwire.emu.stalls import Stalls, timed
+from gradwire.emu.stalls import timed
 from gradwire.planning import plan as plans
 from gradwire.planning.failures import changes
+from gradwire.planning.machines.machinesfile import Machines
 from gradwire.planning.plan import Plan
 
 
@@ -36,18 +40,22 @@ def main(folder: Path, channel: Channel | None = None) -> None:
     plan = plans.load(folder / "plan.json")
     options = RunOptions.from_json(json.loads((folder / "options.json").read_text()))
     windows = windows_at(plan.fabric, plan.trees, may_move=bool(plan.failures) and options.reroute)
-    network = emulated(plan.fabric, plan.transport, plan.flows, options.switch != "ovs", windows)
-    more = _controller_options(options, folder)
     with ExitStack() as stack:
+        team = stack.enter_context(_assembled(options.machines, plan, folder)) if options.machines else None
+        part, others = (team.part, team.others) if team else (None, ())
+        network = emulated(plan.fabric, plan.transport, plan.flows, options.switch != "ovs", windows, part)
+        more = _controller_options(options, folder)
         emulation = stack.enter_context(
-            in_force(network, plan.fabric, options.software, folder, plan, more, say)
+            in_force(network, plan, options.software, folder, more, say, team=team)
         )
         controller, watch, pids = emulation.controller, emulation.watch, emulation.pid_of
         queues = Queues(pids.values())
         stalls = stack.enter_context(timed())
         say("agents")
         board = Board(plan.n_ranks) if channel else None
-        agents = stack.enter_context(fleet.started(plan, pids, watch, board))
+        if team:
+            team.tell("agents")
+        agents = stack.enter_context(fleet.started(plan, pids, watch, board, others))
         cables = stack.enter_context(failing(changes(plan.fabric, plan.failures)))
         agents.connect()
         if options.captures:
@@ -61,7 +69,8 @@ def main(folder: Path, channel: Channel | None = None) -> None:
                     break
                 is_warmup = repeat < options.warmups
                 say("warm-up" if is_warmup else "repeat", repeat=repeat if is_warmup else record.n_counted)
-                measured = _measured(plan, agents, cables, repeat, queues, stalls)
+                meter = Meter(agents.pids, queues, stalls, cables, part)
+                measured = _measured(agents, repeat, limits.repeat_s(plan), meter, others)
                 record.repeat(repeat, *measured, is_warmup=is_warmup)
                 controller.tell("settle")  # back to the plan's own rules, and every port up
                 controller.await_line("settled", CONTROLLER_S, watch)
@@ -71,55 +80,32 @@ def main(folder: Path, channel: Channel | None = None) -> None:
         say("down")
 
 
+def _assembled(machines: Mapping[str, Any], plan: Plan, folder: Path) -> AbstractContextManager[Team]:
+    """The machines that carry the plan's fabric together."""
+    say("machines")
+    return assembled(
+        Machines.model_validate(machines),
+        plan.fabric,
+        folder,
+        json.loads((folder / "plan.json").read_text()),
+        plan.placement,
+    )
+
+
 def _controller_options(options: RunOptions, folder: Path) -> list[str]:
     """The controller's options besides the plan."""
     return ["--log", str(folder / records.CONTROL_FILE), *([] if options.reroute else ["--no-reroute"])]
 
 
 def _measured(
-    plan: Plan, agents: fleet.Fleet, cables: Cables, repeat: int, queues: Queues, stalls: Stalls
-) -> tuple[list[Outcome], records.RepeatCounts]:
-    """The outcomes, and what the machine did between the common start and the last rank's end.
-
-    For a repeat too short to measure the tenth of a second before it counts as well.
-    """
-    limit_s = limits.repeat_s(plan)
-    drops = queues.dropped()
-    read: list[sampler.Machine] = []
-    changed: list[Done] = []
-    samples = sampler.Samples(agents.pids)
-    proc = host_proc()
-    programs = [reading(proc)] if proc is not None else []
-    with ExitStack() as sampling:
-
-        def begin(start_ns: int) -> None:
-            cables.begin(start_ns)
-            sampling.enter_context(samples.taken())
-            read.append(sampler.machine())
-            read.append(sampler.machine_at(start_ns))
-
-        def end() -> None:
-            read.append(sampler.machine())
-            if proc is not None:
-                programs.append(reading(proc))
-            sampling.close()
-            changed.extend(cables.end())
-
-        outcomes = agents.run(repeat, limit_s, begin, end)
-    announced, started, after = read
-    before = sampler.long_enough(announced, started, after)
-    lost = {name: count - drops.get(name, 0) for name, count in queues.dropped().items()}
-    counted = records.RepeatCounts(
-        cpu_idle=sampler.cpu_idle(before, after),
-        cpu_stolen=sampler.cpu_stolen(before, after),
-        softnet_dropped=after.softnet_dropped - before.softnet_dropped,
-        queue_dropped={name: count for name, count in lost.items() if count},
-        samples=samples,
-        changes=tuple(changed),
-        stalls=stalls,
-        others=used(proc, *programs) if proc is not None else (),
-    )
-    return outcomes, counted
+    agents: fleet.Fleet, repeat: int, limit_s: float, meter: Meter, others: Sequence[Machine]
+) -> tuple[list[Outcome], list[records.RepeatCounts]]:
+    """The outcomes, and what each machine did between the common start and the last rank's end."""
+    with closing(meter):
+        outcomes = agents.run(repeat, limit_s, meter.begin, meter.end)
+    times = [outcome.times for outcome in outcomes]
+    here = meter.counts(times[0].start_ns, max(each.done_ns for each in times))
+    return outcomes, [here, *(machine.counts() for machine in others)]
 
 
 if __name__ == "__main__":

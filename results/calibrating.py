@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
 from gradwire.emu import records
-from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.fabric import Egress, Fabric
 from gradwire.planning.fabrics.paths import access_switch, distances
+from gradwire.planning.machines.machinesfile import Machines
+from gradwire.planning.machines.partition import partition
 from gradwire.planning.model import calibration
 from gradwire.planning.model.calibration import MAX_CROWD, Calibration
 from gradwire.planning.model.hostfit import fit_hosts
@@ -28,9 +30,10 @@ class _Machine:
 _MACHINE = TypeAdapter(_Machine)
 
 
-def fitted(plan: Plan, work: Path) -> Calibration:
+def fitted(plan: Plan, work: Path, machines: dict[str, Any] | None = None) -> Calibration:
     """Latency and goodput are the best of the undisturbed repeats: what disturbs one flow alone can only slow
-    it.  What hosts cost is fitted to all of these repeats, for its spread counts.
+    it.  What hosts cost is fitted to all of these repeats, for its spread counts.  `machines` are those of
+    the run's options.
     """
     repeats = records.load_repeats(work, plan)
     arrivals = records.load_arrivals(work, plan, len(repeats))
@@ -42,7 +45,24 @@ def fitted(plan: Plan, work: Path) -> Calibration:
     starts_s = [_started_s(plan, *each) for each in good]
     hosts = fit_hosts(plan, times_s, starts_s, best.latency_s, best.eta, _n_cpus(work))
     shifts = [fit.shift for fit in fits if fit.shift is not None]
-    return replace(best, hosts=hosts, shift=calibration.middle_shift(shifts))
+    crossing = _crossing(plan.fabric, machines)
+    tunnels = [calibration.fit_tunnels(plan, arrived_ns, crossing) for arrived_ns, _ in good]
+    return replace(
+        best,
+        hosts=hosts,
+        shift=calibration.middle_shift(shifts),
+        tunnels=calibration.middle_tunnels([each for each in tunnels if each is not None]),
+    )
+
+
+def _crossing(fabric: Fabric, machines: dict[str, Any] | None) -> set[Egress]:
+    """The ports whose cables join two of the machines; empty for one machine."""
+    if machines is None:
+        return set()
+    made = partition(fabric, Machines.model_validate(machines).machines)
+    return {
+        end for link in made.crossing for end in (Egress(link.a, link.a_port), Egress(link.b, link.b_port))
+    }
 
 
 def _n_cpus(work: Path) -> int:

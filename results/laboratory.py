@@ -124,13 +124,13 @@ class Laboratory:
         """
         if fabric not in self._calibrations:
             plan = calibration_plan(with_automatic_queue(fabric), fabric_transport(fabric))
-            options = RunOptions(CALIBRATION_REPEATS, self._options.switch)
+            options = RunOptions(CALIBRATION_REPEATS, self._options.switch, machines=self._options.machines)
             self._calibrations[fabric] = self._run(
                 plan,
                 self._folder / f"calibration-{file_name(fabric.spec)}",
                 options,
                 self._progress(f"{fabric.spec} calibration", options),
-                lambda work: fitted(plan, work),
+                lambda work: fitted(plan, work, options.machines),
             )
         return self._calibrations[fabric]
 

@@ -100,6 +100,7 @@ class Row:
     `fabric_bound_s` is the least time on this fabric if every phase waits for the one before, whatever the
     routes.  `jobs` has the median time of each job of several.
     `limit` is what holds the run up (results.limits).
+    `idle_of` is `cpu_idle` by machine, empty if one machine carried the fabric.
     `tier_nbytes` are bytes on the wire in a repeat by tier and direction, `host_side` says why what switches
     were to add up is done by hosts.
     """
@@ -149,6 +150,7 @@ class Row:
     left_out: int = 0
     folder: str | None = None
     failures: tuple[FailedCable, ...] = ()
+    idle_of: Mapping[str, float] = field(default_factory=dict)
     tier_nbytes: Mapping[str, int] = field(default_factory=dict)
     aggregation: AggregationRow | None = None
     host_side: tuple[str, ...] = ()
@@ -275,6 +277,9 @@ def row(
         retransmits=sum(sum(repeat.retransmits) for repeat in good),
         dropped=sum(repeat.dropped for repeat in good),
         cpu_idle=min(repeat.cpu_idle for repeat in good),
+        idle_of={
+            machine: min(repeat.idle_of.get(machine, 0.0) for repeat in good) for machine in good[0].idle_of
+        },
         reasons=verdict.reasons,
         machine=verdict.machine,
         capture=verdict.capture,

@@ -26,7 +26,11 @@ from gradwire.results.row import Row
 from gradwire.results.runview import LinkUse, RunView, load_run
 from gradwire.traces.frames import Column, frame, typed
 
-NESTED = ("jobs", "tier_nbytes")  # of a row: lists and maps that are tables of their own, or in no table
+NESTED = (
+    "jobs",
+    "idle_of",
+    "tier_nbytes",
+)  # of a row: lists and maps that are tables of their own, or in no table
 
 
 @dataclass(frozen=True, slots=True)

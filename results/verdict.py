@@ -134,6 +134,13 @@ def judge(
         share = calibration.eta / payload_efficiency(mtu_nbytes)
         if not GOODPUT_BAND[0] <= share <= GOODPUT_BAND[1]:
             reasons.append(f"one flow alone reached {share:.0%} of its link")
+        if calibration.tunnels is not None:
+            share = calibration.tunnels.eta / payload_efficiency(mtu_nbytes)
+            if share < GOODPUT_BAND[0]:
+                reasons.append(
+                    f"flows between machines reached {share:.0%} of their links: use lower rates, or a "
+                    "faster network between the machines"
+                )
     times_s = [repeat.time_s for repeat in counted(repeats)]
     spread = (max(times_s) - min(times_s)) / median(times_s)
     if steady and spread > (MAX_SPREAD_OF_SHORT if median(times_s) < SHORT_S else MAX_SPREAD):

@@ -37,6 +37,7 @@ from gradwire.tools.options import (
     ControllerOption,
     HtmlOption,
     JsonOption,
+    MachinesOption,
     OutOption,
     ParquetOption,
     RankMapOption,
@@ -353,6 +354,7 @@ class RunChoices:
     switch: SwitchOption = "gradwire"
     controller: ControllerOption = OS_KEN
     captures: CapturesOption = False
+    machines: MachinesOption = None
     watch: WatchOption = None
     out: OutOption = None
     html: HtmlOption = None
@@ -362,7 +364,16 @@ class RunChoices:
 
     @property
     def options(self) -> RunOptions:
-        return RunOptions(self.repeat, self.switch, self.captures, self.reroute, self.warmup, self.controller)
+        """Raise ValueError for what cannot be together, or a bad file of machines, and OSError."""
+        made = RunOptions(self.repeat, self.switch, self.captures, self.reroute, self.warmup, self.controller)
+        if self.machines is None:
+            return made
+        for option, value in (("--captures", self.captures), ("--watch", self.watch)):
+            if value:
+                raise ValueError(f"{option} is of one machine: leave it out, or leave out --machines")
+        from gradwire.planning.machines.machinesfile import read_to_build
+
+        return replace(made, machines=read_to_build(self.machines))
 
 
 def refuse_planned(context: typer.Context, plan: Path) -> None:

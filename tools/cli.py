@@ -75,6 +75,7 @@ TABLE = (
     Command("trust", RUNS, "Check replays against the job itself, trained live on the same fabrics."),
     Command("reproduce", RUNS, "Check what a paper claims about the network, claim by claim."),
     Command("run", RUNS, "Run labs: files that say what is sent, where, and what to expect."),
+    Command("part", RUNS, "Carry a part of a fabric for another machine, which starts this by ssh."),
     Command("up", RUNS, "Start a fabric with its controller, and open Mininet's prompt."),
 )
 

@@ -22,6 +22,7 @@ from gradwire.traces.files import write_whole
 
 FILE = "lab.yaml"
 PLAN = "plan.json"
+MACHINES = "machines.yaml"
 ALWAYS = ("algorithm", "placement", "routes", "seed", "repeat")  # also where they are the defaults of today
 Document = Mapping[str, Any]
 
@@ -81,11 +82,16 @@ def save_lab(folder: Path, document: Document, described: About) -> None:
 
 def save_run_lab(folder: Path, options: RunOptions) -> None:
     """`lab.yaml` in the folder of a single run, whose plan it carries out again.  Raise OSError."""
+    machines = None
+    if options.machines:
+        machines = folder / MACHINES
+        write_whole(machines, yaml.safe_dump(options.machines, sort_keys=False))
     choices = RunChoices(
         repeat=options.repeats,
         reroute=options.reroute,
         switch=options.switch,
         captures=options.captures,
+        machines=machines,
     )
     _write(
         folder,

@@ -230,6 +230,16 @@ VerboseOption = Annotated[
         "--verbose", "-v", help="Print all notes below a table; else they have no more lines than the table."
     ),
 ]
+MachinesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--machines",
+        metavar="FILE",
+        help="Carry the fabric on the machines in this YAML file, which are reached by ssh "
+        "(docs/machines.md).",
+        show_default=False,
+    ),
+]
 WatchOption = Annotated[
     str | None,
     typer.Option(

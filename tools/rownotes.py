@@ -1,7 +1,7 @@
 """What there is to say below a table of rows: why they are refused, not valid or slow; each thing once."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gradwire.planning.model.errorbar import Bar
@@ -62,6 +62,8 @@ def _notes_of(row: Row) -> Iterator[_Note]:
     if row.settled_s:
         yield _Note(EVENT, "note", settling_words(row.settled_s))
     yield from (_Note(EVENT, "note", f"done by the hosts: {reason}") for reason in row.host_side)
+    if row.idle_of:
+        yield _Note(EVENT, "note", machine_words(row.idle_of))
     if row.dropped:
         yield _Note(EVENT, "note", f"{row.dropped} packets dropped in the fabric's queues")
     if row.why:
@@ -102,6 +104,12 @@ def _who(some: Sequence[int], rows: Sequence[Row], names: Sequence[str]) -> str:
 
 def _sizes(sizes: Sequence[int]) -> str:
     return show_first([f"{nbytes} B" for nbytes in sizes], MOST_NAMED)
+
+
+def machine_words(idle_of: Mapping[str, float]) -> str:
+    """Which machines carried a row, and which was nearest to its limit."""
+    shares = ", ".join(f"{name} with {idle:.0%} idle" for name, idle in idle_of.items())
+    return f"carried by {shares}: {min(idle_of, key=idle_of.__getitem__)} is the limit"
 
 
 def iteration_words(row: Row) -> str:

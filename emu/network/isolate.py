@@ -14,6 +14,7 @@ from gradwire.emu.interpreter import python
 from gradwire.emu.otherprograms import HOST_PROC
 
 PRIVATE = Path("/run/gradwire")  # in memory and ours alone once `prepare_namespace` (net.py) has been there
+UNDERLAY = "GRADWIRE_UNDERLAY"  # in the environment: the number of our open network namespace (underlay.py)
 _STOP_S = 3.0
 
 
@@ -22,12 +23,14 @@ def isolated(
     arguments: Sequence[str],
     new_session: bool = True,
     pass_fds: Collection[int] = (),
+    underlay: bool = False,
     **popen: Any,
 ) -> "subprocess.Popen[str]":
     """Start the project's `module` with `arguments` as process 1 of new namespaces.
 
     In a session of its own it does not hear the terminal's Ctrl-C: that is for us to act on.
-    Beside `pass_fds` it is handed our /proc, to see what else uses the processors.
+    Beside `pass_fds` it is handed our /proc, to see what else uses the processors, and with `underlay` our
+    network namespace, through which it reaches other machines.
     """
     command = ["setpriv", "--pdeathsig", "KILL", "--"]
     command += [
@@ -42,18 +45,21 @@ def isolated(
         "--",
     ]
     command += python(module, *arguments)
-    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+    handed = {HOST_PROC: os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)}
     try:
+        if underlay:
+            handed[UNDERLAY] = os.open("/proc/self/ns/net", os.O_RDONLY)
         return subprocess.Popen(
             command,
             text=True,
             start_new_session=new_session,
-            env={**environment(), HOST_PROC: str(proc)},
-            pass_fds=(proc, *pass_fds),
+            env={**environment(), **{name: str(fd) for name, fd in handed.items()}},
+            pass_fds=(*handed.values(), *pass_fds),
             **popen,
         )
     finally:
-        os.close(proc)
+        for fd in handed.values():
+            os.close(fd)
 
 
 def environment() -> Mapping[str, str]:

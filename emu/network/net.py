@@ -13,9 +13,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from mininet.net import Mininet
-from mininet.node import Node
 
-from gradwire.emu.network import htb, offload, rtnetlink, shaping
+from gradwire.emu.network import htb, offload, rtnetlink, shaping, underlay
 from gradwire.emu.network.carriers import await_carriers
 from gradwire.emu.network.isolate import PRIVATE
 from gradwire.emu.network.namespaces import HostFailed, hosts_started, inside
@@ -27,8 +26,10 @@ from gradwire.planning.fabrics.fabric import (
     HOST_PORT,
     Egress,
     Fabric,
+    Link,
     interface,
 )
+from gradwire.planning.machines.part import Part
 from gradwire.planning.plan import Flow
 from gradwire.planning.transport import Transport
 
@@ -61,12 +62,15 @@ def host_sysctls(transport: Transport) -> dict[str, str]:
     }
 
 
-def prepare_namespace() -> None:
+def prepare_namespace(part: Part | None = None) -> None:
     """Loopback up, no IPv6 chatter, a private bpffs and PRIVATE: for namespaces that the run has for itself.
 
-    Outside, PRIVATE is an empty folder.
+    Outside, PRIVATE is an empty folder.  Loopback has the address at which the controller of a `part` hears
+    the switches of other machines, if the controller is here.
     """
     _run(["ip", "link", "set", "lo", "up"])
+    if part and part.runs_controller:
+        _run(["ip", "address", "add", f"{part.controller_ip}/32", "dev", "lo"])
     _write_sysctls({"net/ipv6/conf/all/disable_ipv6": "1", "net/ipv6/conf/default/disable_ipv6": "1"})
     _run(["mount", "-t", "bpf", "bpf", "/sys/fs/bpf"])
     PRIVATE.mkdir(exist_ok=True)
@@ -80,12 +84,14 @@ def emulated(
     flows: Iterable[Flow] | None,
     checksum_offload: bool = True,
     windows_at: Counter[str] | None = None,
+    part: Part | None = None,
 ) -> Iterator[Mininet]:
     """A Mininet with all links shaped and up, and no forwarding yet; gone again, whatever happens inside.
 
     For `queue=auto`: `flows` are those that can meet, None where any host may send to any; `windows_at` the
     bytes that can wait at each interface of what switches add up.
-    `checksum_offload=False` is for switches that are handed packets in user space.
+    `checksum_offload=False` is for switches that are handed packets in user space.  Of a fabric on several
+    machines only this `part` is made, with the tunnels to the others.  Raise OSError.
     """
     need_netem(fabric)
     windows_at = windows_at or Counter()
@@ -98,14 +104,17 @@ def emulated(
 
     with ExitStack() as stack:
         try:
-            pid_of = stack.enter_context(hosts_started(fabric.hosts))
+            pid_of = stack.enter_context(hosts_started(part.hosts(fabric) if part else fabric.hosts))
         except HostFailed as error:
             raise NetworkFailed(str(error)) from error
-        stack.enter_context(_links(fabric, transport, pid_of))
-        _shape(fabric, shape_of, checksum_offload)
+        stack.enter_context(_links(fabric, transport, pid_of, part))
+        ends = shaping.switch_ends(fabric, part)
+        _shape(ends, shape_of, checksum_offload)
         _configure_hosts(fabric, transport, shape_of, pid_of, checksum_offload, windows_at)
-        await_carriers([socket.if_nametoindex(interface(end.node, end.port)) for end in _switch_ends(fabric)])
-        net = _as_mininet(fabric, pid_of)
+        tunnels = {tunnel.interface for tunnel in part.tunnels} if part else set()  # they have no carrier
+        names = {interface(*end) for end in ends}
+        await_carriers([socket.if_nametoindex(name) for name in names - tunnels])
+        net = _as_mininet(fabric, pid_of, part)
         try:
             yield net
         finally:
@@ -114,27 +123,50 @@ def emulated(
 
 
 @contextmanager
-def _links(fabric: Fabric, transport: Transport, pid_of: Mapping[str, int]) -> Iterator[None]:
+def _links(
+    fabric: Fabric, transport: Transport, pid_of: Mapping[str, int], part: Part | None
+) -> Iterator[None]:
+    if part:
+        underlay.make_tunnels(part, fabric, transport)
     try:
-        _batch(["ip", "-batch", "-"], shaping.links_batch(fabric, transport, pid_of))
+        if part:
+            _batch(["ip", "-batch", "-"], _control_batch(part))
+        _batch(["ip", "-batch", "-"], shaping.links_batch(fabric, transport, pid_of, part))
         yield
     finally:
         _run(["ip", "link", "delete", "group", str(shaping.LINK_GROUP)])
 
 
-def _as_mininet(fabric: Fabric, pid_of: Mapping[str, int]) -> Mininet:
+def _control_batch(part: Part) -> Iterator[str]:
+    for control in part.controls:
+        name = control.tunnel.interface
+        yield f"address add {control.near_ip} peer {control.far_ip} dev {name}"
+        yield f"link set dev {name} up"
+
+
+def _as_mininet(fabric: Fabric, pid_of: Mapping[str, int], part: Part | None) -> Mininet:
     """Mininet's own view of what has been made."""
     Mininet.inited = True  # its init would raise limits of the whole machine
     net = Mininet(controller=None, build=False)
-    nodes: dict[str, Node] = {
-        host: net.addHost(host, MadeHost, ip=None, pid=pid_of[host]) for host in fabric.hosts
-    }
-    for switch in fabric.switches:
-        nodes[switch] = net.addSwitch(switch, MadeSwitch, dpid=f"{fabric.dpid(switch):016x}")
-    for link in fabric.links:
-        net.addLink(
-            nodes[link.a],
-            nodes[link.b],
+    for host, pid in pid_of.items():
+        net.addHost(host, MadeHost, ip=None, pid=pid)
+    for switch in part.switches(fabric) if part else fabric.switches:
+        net.addSwitch(switch, MadeSwitch, dpid=f"{fabric.dpid(switch):016x}")
+    connect_nodes(net, fabric, [link for link in fabric.links if link.a in net and link.b in net])
+    net.built = True
+    return net
+
+
+def connect_nodes(
+    net: Mininet, fabric: Fabric, links: Iterable[Link], kind: Callable[[str], type[MadeIntf]] | None = None
+) -> None:
+    """Let Mininet know these cables of the fabric, and the addresses of their hosts; `kind` is that of a
+    node's interfaces, if they are not all alike.
+    """
+    for link in links:
+        made = net.addLink(
+            net[link.a],
+            net[link.b],
             link.a_port,
             link.b_port,
             cls=MadeLink,
@@ -143,28 +175,24 @@ def _as_mininet(fabric: Fabric, pid_of: Mapping[str, int]) -> Mininet:
             addr1=None,
             addr2=None,
             intf=MadeIntf,
+            cls1=kind(link.a) if kind else None,
+            cls2=kind(link.b) if kind else None,
         )
-    for host in fabric.hosts:
-        port = nodes[host].intf()
-        port.ip, port.prefixLen, port.mac = fabric.ip(host), _PREFIX_LENGTH, fabric.mac(host)
-    net.built = True
-    return net
+        for port in (made.intf1, made.intf2):
+            host = port.node.name
+            if host in fabric.host_set:
+                port.ip, port.prefixLen, port.mac = fabric.ip(host), _PREFIX_LENGTH, fabric.mac(host)
 
 
-def _shape(fabric: Fabric, shape_of: ShapeOf, checksum_offload: bool) -> None:
+def _shape(ends: Collection[Egress], shape_of: ShapeOf, checksum_offload: bool) -> None:
     """The switches' ports."""
     lines: list[str] = []
-    ends = _switch_ends(fabric)
     for end in ends:
         lines += shaping.port_batch(interface(end.node, end.port), shape_of(end))
     _batch(["tc", "-batch", "-"], lines)
     if not checksum_offload:
         for end in ends:
             _offloads_off(interface(end.node, end.port))
-
-
-def _switch_ends(fabric: Fabric) -> list[Egress]:
-    return [end for end in fabric.peers if end.node not in fabric.host_set]
 
 
 def _offloads_off(name: str) -> None:

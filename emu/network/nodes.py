@@ -25,7 +25,7 @@ class ShellEnded(Exception):
     """A node's shell ended while somebody waited for its answer."""
 
 
-class _ShellOnDemand(Node):
+class ShellOnDemand(Node):
     """The namespaces are those of process `pid`, a parameter of the node; the shell joins them."""
 
     inNamespace: bool
@@ -87,11 +87,11 @@ class _ShellOnDemand(Node):
             super().terminate()
 
 
-class MadeHost(_ShellOnDemand, Host):
+class MadeHost(ShellOnDemand, Host):
     """A host in namespaces that exist already."""
 
 
-class MadeSwitch(_ShellOnDemand, GradwireSwitch):
+class MadeSwitch(ShellOnDemand, GradwireSwitch):
     """A switch among the others, in our own namespace."""
 
     def __init__(self, name: str, dpid: str, **parameters: Any) -> None:
@@ -123,8 +123,8 @@ class MadeIntf(Intf):
     def status(self) -> str:
         """Of the prompt's `links`: Mininet's own is OK also of a dead cable, and takes a process."""
         with inside(self.node.pid):
-            is_operating = link_state(if_nametoindex(self.name)).is_operating
-        return "OK" if is_operating else "DOWN"
+            is_running = link_state(if_nametoindex(self.name)).is_running
+        return "OK" if is_running else "DOWN"
 
 
 class MadeLink(Link):

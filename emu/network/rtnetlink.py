@@ -18,7 +18,7 @@ RTM_NEWLINK, _RTM_GETLINK, _RTM_NEWADDR, _RTM_NEWROUTE, _RTM_NEWNEIGH = 16, 18, 
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_ECHO, NLM_F_DUMP = 1, 4, 8, 0x300
 _NLM_F_REPLACE, _NLM_F_EXCL, _NLM_F_CREATE = 0x100, 0x200, 0x400
 CREATE = NLM_F_REQUEST | _NLM_F_CREATE | _NLM_F_EXCL
-IFF_UP = 0x1
+IFF_UP, IFF_RUNNING = 0x1, 0x40
 _IFLA_LINK, _IFLA_OPERSTATE, _IFLA_LINK_NETNSID = 5, 16, 37
 _IF_OPER_UP = b"\x06"
 _NUD_PERMANENT = 0x80
@@ -106,12 +106,14 @@ def carry_out(requests: Iterable[Request]) -> None:
 
 class LinkState(NamedTuple):
     """Whether an interface was set up, whether it can send (RFC 2863's state up), and of a veth the other
-    end's index if that is in this namespace too.
+    end's index if that is in this namespace too; `is_running` like the second, but true also of a tunnel,
+    which does not know.
     """
 
     is_enabled: bool
     is_operating: bool
     other: int | None
+    is_running: bool
 
 
 def link_state(ifindex: int) -> LinkState:
@@ -126,8 +128,9 @@ def link_state(ifindex: int) -> LinkState:
     by_type = attributes(answer[IFINFOMSG.size :])
     is_here = _IFLA_LINK in by_type and _IFLA_LINK_NETNSID not in by_type
     other = int.from_bytes(by_type[_IFLA_LINK], sys.byteorder) if is_here else None
-    is_enabled = bool(IFINFOMSG.unpack_from(answer)[3] & IFF_UP)
-    return LinkState(is_enabled, by_type[_IFLA_OPERSTATE][:1] == _IF_OPER_UP, other)
+    flags = IFINFOMSG.unpack_from(answer)[3]
+    is_operating = by_type[_IFLA_OPERSTATE][:1] == _IF_OPER_UP
+    return LinkState(bool(flags & IFF_UP), is_operating, other, bool(flags & IFF_RUNNING))
 
 
 def ends_dump(answer: bytes) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gradwire.planning.fabrics.fabric import Egress, Fabric, Link, interface
+from gradwire.planning.machines.part import Part
 from gradwire.planning.transport import BURST_FRAMES, Transport
 from gradwire.planning.trees.tree import Tree, child_ports
 
@@ -25,25 +26,41 @@ _ACK_SHARE = 10  # the ACK class is guaranteed a tenth and may borrow the rest
 _TIMES = 2  # each chunk of a window, and once more what was sent again because it waited
 
 
-def links_batch(fabric: Fabric, transport: Transport, pid_of: Mapping[str, int]) -> Iterator[str]:
-    """`ip -batch` lines, in the switches' namespace: all veth pairs, and switch ends come up.
+def segment_limits(fabric: Fabric, transport: Transport) -> str:
+    """Of an interface, for `ip link`: how long a segment may be that the kernel hands to it as one.
+
+    The kernel makes segments of two packets at least unless their number says otherwise.
+    """
+    most_packets = 1 if transport.gso_max_nbytes < 2 * fabric.mtu_nbytes else 65535
+    return f"gso_max_size {transport.gso_max_nbytes} gso_max_segs {most_packets}"
+
+
+def links_batch(
+    fabric: Fabric, transport: Transport, pid_of: Mapping[str, int], part: Part | None = None
+) -> Iterator[str]:
+    """`ip -batch` lines, in the switches' namespace: all veth pairs, and switch ends come up.  Of a fabric on
+    several machines, those of this `part`; its tunnels are there already.
 
     Host ends are made in their hosts' namespaces: to move one there costs more than the whole cable.
     """
-    # The kernel makes segments of two packets at least unless their number says otherwise.
-    most_packets = 1 if transport.gso_max_nbytes < 2 * fabric.mtu_nbytes else 65535
-    segments = f"gso_max_size {transport.gso_max_nbytes} gso_max_segs {most_packets}"
-    common = f"group {LINK_GROUP} mtu {fabric.mtu_nbytes} {segments}"
+    common = f"group {LINK_GROUP} mtu {fabric.mtu_nbytes} {segment_limits(fabric, transport)}"
     for link in fabric.links:
+        if part and not part.nodes.issuperset((link.a, link.b)):
+            continue
         ends = ((link.a, link.a_port), (link.b, link.b_port))
         first, second = sorted(ends, key=lambda end: end[0] not in pid_of)  # only the first can be elsewhere
         pid = pid_of.get(first[0])
         where = "" if pid is None else f"netns {pid} address {fabric.mac(first[0])} "
         near, far = interface(*first), interface(*second)
         yield f"link add name {near} {where}{common} type veth peer name {far} {common}"
-    for end in fabric.peers:
-        if end.node not in pid_of:
-            yield f"link set dev {interface(end.node, end.port)} up"
+    for end in switch_ends(fabric, part):
+        yield f"link set dev {interface(*end)} up"
+
+
+def switch_ends(fabric: Fabric, part: Part | None = None) -> list[Egress]:
+    """The ports of the switches that are here."""
+    hosts = fabric.host_set
+    return [end for end in fabric.peers if end.node not in hosts and (part is None or end.node in part.nodes)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """A fabric with its controller and Mininet's prompt, in namespaces of its own.
 
 `python -m gradwire.emu.prompt OPTIONS [FD]`, as JSON: `fabric`, `switch`, `routes`, `scapy_start` (the Python
-that a host's `scapy` begins with), and `script`: what the file is called whose commands are on stdin, None if
+that a host's `scapy` begins with), `machines` (those that carry the fabric together, None for this one
+alone), and `script`: what the file is called whose commands are on stdin, None if
 somebody types.  FD is the descriptor of a channel to whoever watches.
 """
 
@@ -12,6 +13,8 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from mininet.log import setLogLevel
@@ -21,15 +24,18 @@ from gradwire.emu.emulation import OPENFLOW_PORT, Emulation, in_force
 from gradwire.emu.interpreter import PROGRAMS
 from gradwire.emu.lifecycle import errors_in_one_line
 from gradwire.emu.looks import Looks, watched
+from gradwire.emu.machines.machine import assembled
 from gradwire.emu.network.isolate import PRIVATE
 from gradwire.emu.network.net import emulated
 from gradwire.emu.options import Software
 from gradwire.emu.project import PROJECT
+from gradwire.emu.prompt.farnodes import add_far_nodes
 from gradwire.emu.prompt.hosts import Prompt
 from gradwire.emu.switch import ofctl, ovs
 from gradwire.emu.switch.running import MANAGEMENT
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.machines.machinesfile import Machines
 from gradwire.planning.transport import fabric_transport
 from gradwire.traces.units import show_first
 
@@ -41,13 +47,19 @@ def main(options: dict[str, Any], channel: Channel | None = None) -> int:
     """The exit code: 1 if a command of the script failed."""
     fabric = parse_fabric(options["fabric"])
     script = sys.stdin.read().splitlines() if options["script"] else None
-    network = emulated(fabric, fabric_transport(fabric), None, options["switch"] != "ovs")
     software = Software(options["switch"], options["controller"])
     log = PRIVATE / "control.jsonl"
     more = ["--routes", options["routes"], *(["--log", str(log)] if channel else [])]
     with ExitStack() as stack:
+        team = None
+        if options["machines"]:
+            logs = Path(stack.enter_context(TemporaryDirectory(prefix="gradwire-")))
+            machines = Machines.model_validate(options["machines"])
+            team = stack.enter_context(assembled(machines, fabric, logs))
+        transport, part = fabric_transport(fabric), team.part if team else None
+        network = emulated(fabric, transport, None, options["switch"] != "ovs", part=part)
         emulation = stack.enter_context(
-            in_force(network, fabric, software, PRIVATE, more=more, management=MANAGEMENT)
+            in_force(network, fabric, software, PRIVATE, more=more, management=MANAGEMENT, team=team)
         )
         if channel:
             stack.enter_context(watched(channel, Looks(fabric, emulation.pid_of, log)))
@@ -57,6 +69,8 @@ def main(options: dict[str, Any], channel: Channel | None = None) -> int:
         power = _power(fabric, emulation)
         for switch in emulation.net.switches:
             switch.management, switch.power = MANAGEMENT, power
+        if team:
+            add_far_nodes(emulation.net, fabric, team, lambda machine: _with_rules(emulation, machine.power))
         prompt = Prompt(emulation.net, script, emulation.watch)
     if script is None or not prompt.failed:
         return 0
@@ -90,6 +104,11 @@ def _power(fabric: Fabric, emulation: Emulation) -> Callable[[str, str], None]:
         if emulation.agent
         else ovs.Bridges(fabric, MANAGEMENT, OPENFLOW_PORT).power
     )
+    return _with_rules(emulation, change)
+
+
+def _with_rules(emulation: Emulation, change: Callable[[str, str], None]) -> Callable[[str, str], None]:
+    """`change`, and of a switch that it starts the wait for its rules."""
 
     def power(verb: str, switch: str) -> None:
         change(verb, switch)

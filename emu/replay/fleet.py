@@ -1,4 +1,7 @@
-"""All replay agents of a run: forked into their hosts' namespaces, and controlled through pipes."""
+"""All replay agents of a run: forked into their hosts' namespaces, and controlled through pipes.
+
+Those of other machines are controlled through one connection to each (emu.machines).
+"""
 
 import gc
 import multiprocessing
@@ -7,11 +10,12 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from itertools import chain
 from multiprocessing.connection import Connection as Pipe
-from typing import Any
+from typing import Any, Protocol
 
 from gradwire.emu.aggregation.worker import WorkerFailed
 from gradwire.emu.network.namespaces import join
@@ -30,28 +34,92 @@ _END_S = 2.0
 _BLAME_S = 0.5  # when an agent dies or stops, the others complain; time for that death to show, and for all
 _SHOWN = 4  # ranks
 START_MARGIN_NS = 100_000_000
+FAILED = "failed"  # what a member says that cannot go on
+
+
+class Member(Protocol):
+    """The agents of `ranks`, which get each message together, and whose answers come together."""
+
+    @property
+    def ranks(self) -> Sequence[int]: ...
+
+    @property
+    def name(self) -> str:
+        """Whose complaints these are, as `rank 3`."""
+
+    @property
+    def process_name(self) -> str:
+        """What ends if they are gone, as `the agent of rank 3`."""
+
+    def fileno(self) -> int: ...
+
+    def send(self, message: Any) -> None:
+        """Raise BrokenPipeError if they are gone."""
+
+    def recv(self) -> tuple[str, Any]:
+        """What they answer, and a value for each rank; of `failed` the complaint.  Raise EOFError or
+        ConnectionResetError if they are gone.
+        """
+
+
+@dataclass(frozen=True)
+class Agent:
+    """The agent of one rank on this machine."""
+
+    rank: int
+    pipe: "Pipe[Any, Any]"
+    process: Any = None
+
+    @property
+    def ranks(self) -> tuple[int]:
+        return (self.rank,)
+
+    @property
+    def name(self) -> str:
+        return f"rank {self.rank}"
+
+    @property
+    def process_name(self) -> str:
+        return f"the agent of rank {self.rank}"
+
+    def fileno(self) -> int:
+        return self.pipe.fileno()
+
+    def send(self, message: Any) -> None:
+        self.pipe.send(message)
+
+    def recv(self) -> tuple[str, Any]:
+        said, value = self.pipe.recv()
+        return said, value if said == FAILED else [value]
 
 
 class Fleet:
     """The agents' side of a run; a message to all, an answer from each."""
 
     def __init__(
-        self, processes: list[Any], pipes: list["Pipe[Any, Any]"], watch: Watch, watched: ExitStack
+        self,
+        agents: Sequence[Agent],
+        watch: Watch,
+        others: Sequence[Member] = (),
+        watched: ExitStack | None = None,
     ) -> None:
-        self._processes = processes
-        self._pipes = pipes
+        """`agents` are those of this machine, `others` those elsewhere; `watched` is what `watch` is over,
+        and ends when the agents are let go.
+        """
+        self._agents = agents
+        self._members: list[Member] = [*agents, *others]
         self._watch = watch
-        self._watched = watched
+        self._watched = watched or ExitStack()
 
     @property
-    def pids(self) -> list[int]:
-        """The agents' process ids by rank."""
-        return [process.pid for process in self._processes]
+    def pids(self) -> dict[int, int]:
+        """The process ids of this machine's agents, by rank."""
+        return {agent.rank: agent.process.pid for agent in self._agents}
 
     def connect(self, timeout_s: float = 30.0) -> None:
-        self._gather("listening", timeout_s)
-        self._tell("connect")
-        self._gather("connected", timeout_s)
+        self.gather("listening", timeout_s)
+        self.tell("connect")
+        self.gather("connected", timeout_s)
 
     def run(
         self,
@@ -65,80 +133,82 @@ class Fleet:
         `begin` is called with the common start (CLOCK_MONOTONIC) before it comes; `end` is called when the
         last rank is done, before any of them checks its data.
         """
-        self._tell(("run", repeat))
-        self._gather("prepared", timeout_s)
+        self.tell(("run", repeat))
+        self.gather("prepared", timeout_s)
         start_ns = time.monotonic_ns() + START_MARGIN_NS
-        self._tell(("start", start_ns))
+        self.tell(("start", start_ns))
         if begin is not None:
             begin(start_ns)
-        accesses = list(chain.from_iterable(self._gather("done", timeout_s)))
+        accesses = list(chain.from_iterable(self.gather("done", timeout_s)))
         if end is not None:
             end()
-        self._tell(("check", accesses))
-        outcomes: list[Outcome] = self._gather("outcome", timeout_s)
+        self.tell(("check", accesses))
+        outcomes: list[Outcome] = self.gather("outcome", timeout_s)
         return outcomes
 
     def end(self) -> None:
         """Let the agents go; they must have nothing left to do."""
         self._watched.close()
-        self._tell("end")
+        self.tell("end")
 
-    def _tell(self, message: object) -> None:
-        for rank, pipe in enumerate(self._pipes):
+    def tell(self, message: object) -> None:
+        for member in self._members:
             try:
-                pipe.send(message)
+                member.send(message)
             except BrokenPipeError:
                 self._watch.wait([], _BLAME_S)
-                raise RunFailed(f"the agent of rank {rank} is gone") from None
+                raise RunFailed(f"{member.process_name} is gone") from None
 
-    def _gather(self, kind: str, timeout_s: float) -> list[Any]:
+    def gather(self, kind: str, timeout_s: float) -> list[Any]:
+        """What all ranks answer, by rank.  Raise RunFailed."""
         answers: dict[int, Any] = {}
-        rank_of = {pipe.fileno(): rank for rank, pipe in enumerate(self._pipes)}
+        waiting = {member.fileno(): member for member in self._members}
         deadline = time.monotonic() + timeout_s
-        while len(answers) < len(self._pipes):
+        while waiting:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
-                missing = sorted(set(rank_of.values()) - set(answers))
+                missing = sorted(rank for member in waiting.values() for rank in member.ranks)
                 raise RunFailed(f"no {kind!r} message within {timeout_s:.0f} s from {self._silent(missing)}")
-            waiting = [pipe for pipe in self._pipes if rank_of[pipe.fileno()] not in answers]
-            for pipe in self._watch.wait(waiting, left_s):
-                rank = rank_of[pipe.fileno()]
-                said, answers[rank] = self._heard(pipe, rank)
-                if said == "failed":
-                    raise RunFailed(self._most_exact(rank, answers[rank]))
+            for member in self._watch.wait(list(waiting.values()), left_s):
+                said, values = self._heard(member)
+                if said == FAILED:
+                    raise RunFailed(self._most_exact(member, values))
                 if said != kind:
-                    raise RunFailed(f"rank {rank} sent {said!r} instead of {kind!r}")
+                    raise RunFailed(f"{member.name} sent {said!r} instead of {kind!r}")
+                answers |= zip(member.ranks, values, strict=True)
+                del waiting[member.fileno()]
         return [answers[rank] for rank in sorted(answers)]
 
     def _silent(self, missing: list[int]) -> str:
         """Which ranks, and if some are stopped, that: the others may only wait for them."""
-        stopped = [rank for rank in missing if self._processes and is_stopped(self._processes[rank].pid)]
+        here = {agent.rank: agent.process for agent in self._agents if agent.process}
+        stopped = [rank for rank in missing if rank in here and is_stopped(here[rank].pid)]
         return _ranks(missing) + (f" (stopped: {_ranks(stopped)})" if stopped else "")
 
-    def _heard(self, pipe: "Pipe[Any, Any]", rank: int) -> tuple[str, Any]:
+    def _heard(self, member: Member) -> tuple[str, Any]:
         try:
-            said, value = pipe.recv()
+            return member.recv()
         except (EOFError, ConnectionResetError):
             self._watch.wait([], _BLAME_S)
-            raise RunFailed(f"the agent of rank {rank} is gone") from None
-        return said, value
+            raise RunFailed(f"{member.process_name} is gone") from None
 
-    def _most_exact(self, first: int, complaint: Complaint) -> str:
+    def _most_exact(self, first: Member, complaint: Complaint) -> str:
         """Of a first complaint and those that follow soon, the one that blames the fewest ranks.
 
         One that blames no rank by number is reported only if none of them does.  Raise RunFailed if a
         process ends meanwhile: its death is the cause of the complaints.
         """
-        complaints = {first: complaint}
+        complaints = {first.fileno(): complaint}
         deadline = time.monotonic() + _BLAME_S
         while (left_s := deadline - time.monotonic()) > 0:
-            others = {pipe: rank for rank, pipe in enumerate(self._pipes) if rank not in complaints}
-            for pipe in self._watch.wait([*others], left_s):
-                said, value = self._heard(pipe, others[pipe])
-                if said == "failed":
-                    complaints[others[pipe]] = value
-        exact = min(complaints, key=lambda rank: len(complaints[rank].blamed) or len(self._pipes))
-        return f"rank {exact}: {complaints[exact].text}"
+            others = [member for member in self._members if member.fileno() not in complaints]
+            for member in self._watch.wait(others, left_s):
+                said, value = self._heard(member)
+                if said == FAILED:
+                    complaints[member.fileno()] = value
+        members = {member.fileno(): member for member in self._members}
+        exact = min(complaints, key=lambda fd: len(complaints[fd].blamed) or len(self._members))
+        return f"{members[exact].name}: {complaints[exact].text}"
 
 
 def _ranks(ranks: list[int]) -> str:
@@ -147,46 +217,51 @@ def _ranks(ranks: list[int]) -> str:
 
 @contextmanager
 def started(
-    plan: Plan, host_pids: dict[str, int], watch: Watch, board: Board | None = None
+    plan: Plan,
+    host_pids: dict[str, int],
+    watch: Watch,
+    board: Board | None = None,
+    others: Sequence[Member] = (),
 ) -> Iterator[Fleet]:
-    """One agent per rank, in the network namespace of its host's process; each writes on the `board` how far
-    it is.
+    """One agent for each rank whose host is here, in the network namespace of its host's process; each writes
+    on the `board` how far it is.  `others` have the ranks whose hosts are not.
     """
     payload.load_types(plan.schedule)
     fork = multiprocessing.get_context("fork")
-    processes: list[Any] = []
-    pipes: list[Pipe[Any, Any]] = []
+    agents: list[Agent] = []
     watched = ExitStack()
     try:
         for rank, host in enumerate(plan.placement):
+            if host not in host_pids:
+                continue
             ours, theirs = fork.Pipe()
             place = board.place(rank) if board else None
+            inherited = [*(agent.pipe for agent in agents), ours]
             process = fork.Process(
                 target=_agent_main,
-                args=(plan, rank, host_pids[host], theirs, [*pipes, ours], place),
+                args=(plan, rank, host_pids[host], theirs, inherited, place),
                 daemon=True,
             )
             process.start()
             theirs.close()
-            pipes.append(ours)
-            processes.append(process)
+            agents.append(Agent(rank, ours, process))
             assert process.pid
             watched.enter_context(watch.over(f"the agent of rank {rank} on {host}", process.pid))
-        yield Fleet(processes, pipes, watch, watched)
+        yield Fleet(agents, watch, others, watched)
     except BaseException:  # of a failed run none hears that it is over, and there is nothing to save
-        for process in processes:
-            process.kill()
+        for agent in agents:
+            agent.process.kill()
         raise
     finally:
         watched.close()
-        for pipe in pipes:
-            pipe.close()
+        for agent in agents:
+            agent.pipe.close()
         deadline = time.monotonic() + _END_S  # for all together
-        for process in processes:
-            process.join(max(0.0, deadline - time.monotonic()))
-            if process.is_alive():
-                process.kill()
-                process.join(_END_S)
+        for agent in agents:
+            agent.process.join(max(0.0, deadline - time.monotonic()))
+            if agent.process.is_alive():
+                agent.process.kill()
+                agent.process.join(_END_S)
 
 
 def _agent_main(

@@ -34,21 +34,30 @@ def management_socket(folder: Path, switch: str) -> Path:
 
 def asked(folder: Path, switch: str, words: Sequence[str]) -> Answer:
     """`ovs-ofctl WORDS` of one switch: the command first, its arguments then."""
-    target = management_socket(folder, switch)
-    if not target.exists():
+    if not management_socket(folder, switch).exists():
         return _complaint(_stopped(switch))
-    command, *arguments = words
-    whole = [*PROGRAM, command, f"unix:{target}", *arguments]
+    whole = asking(folder, switch, words)
     try:
         done = subprocess.run(whole, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     except FileNotFoundError:
         return _complaint("ovs-ofctl is not installed: run apt-get install openvswitch-switch")
     except subprocess.TimeoutExpired:
-        return _complaint(f"ovs-ofctl {command} did not end within {LIMIT_S} s")
-    if not done.returncode:
-        return Answer(done.stdout + done.stderr)
-    errors = [line for line in done.stderr.strip().splitlines() if "|WARN|" not in line]
-    return Answer(done.stdout + done.stderr, errors[0] if errors else f"exit code {done.returncode}")
+        return _complaint(f"ovs-ofctl {words[0]} did not end within {LIMIT_S} s")
+    return answered(done.returncode, done.stdout, done.stderr)
+
+
+def asking(folder: Path, switch: str, words: Sequence[str]) -> list[str]:
+    """The command that asks."""
+    command, *arguments = words
+    return [*PROGRAM, command, f"unix:{management_socket(folder, switch)}", *arguments]
+
+
+def answered(exit_code: int, stdout: str, stderr: str) -> Answer:
+    """What the command's end says."""
+    if not exit_code:
+        return Answer(stdout + stderr)
+    errors = [line for line in stderr.strip().splitlines() if "|WARN|" not in line]
+    return Answer(stdout + stderr, errors[0] if errors else f"exit code {exit_code}")
 
 
 def shell_function(folder: Path, switch: str) -> str:

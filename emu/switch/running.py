@@ -13,17 +13,21 @@ from gradwire.emu.switch import ovs
 from gradwire.emu.watch import ChildProcess, Watch, running
 from gradwire.planning.fabrics.fabric import Egress, Fabric, interface
 from gradwire.planning.losses import Loss, at_switches
+from gradwire.planning.machines.part import Part
 from gradwire.planning.trees.tree import SWITCH_SLOTS
 
 MANAGEMENT = PRIVATE / "ovs"  # where Open vSwitch has its sockets, and our switches theirs if they have any
 PIN = "/sys/fs/bpf/gradwire_switch"
+LOOPBACK = "127.0.0.1"
 _START_S = 60.0
 
 
 def ports_file(
-    fabric: Fabric, losses: Iterable[Loss] = (), loss_seed: int = 0
+    fabric: Fabric, losses: Iterable[Loss] = (), loss_seed: int = 0, part: Part | None = None
 ) -> dict[str, list[dict[str, object]]]:
-    """The switch agent's input: which interface is which port of which switch, and what it loses."""
+    """The switch agent's input: which interface is which port of which switch, and what it loses; of a fabric
+    on several machines, the switches of this `part`.
+    """
     lossy = at_switches(fabric, losses)
     return {
         "switches": [
@@ -37,7 +41,7 @@ def ports_file(
                 ],
             }
             | ({"loss_seed": loss_seed} if lossy else {})
-            for switch in fabric.switches
+            for switch in (part.switches(fabric) if part else fabric.switches)
         ]
     }
 
@@ -56,16 +60,18 @@ def waiting_agent(
     losses: Iterable[Loss] = (),
     loss_seed: int = 0,
     management: Path | None = None,
+    part: Part | None = None,
 ) -> AbstractContextManager[ChildProcess]:
     """The agent of our switches, started but idle: the ports need not be there before `attach`.
 
-    Each switch has `slots` for its aggregation jobs.  People reach them in the folder `management`
-    (`emu.switch.ofctl`).
+    Of a fabric on several machines it is that of this `part`.  Each switch has `slots` for its aggregation
+    jobs.  People reach them in the folder `management` (`emu.switch.ofctl`).
     """
     ports = folder / "ports.json"
-    ports.write_text(json.dumps(ports_file(fabric, losses, loss_seed)))
+    ports.write_text(json.dumps(ports_file(fabric, losses, loss_seed, part)))
     command = python("gradwire.emu.switch.agent", str(ports), "--wait")
-    command += ["--controller", f"127.0.0.1:{openflow_port}", "--slots", str(slots)]
+    controller = part.controller_ip if part else LOOPBACK
+    command += ["--controller", f"{controller}:{openflow_port}", "--slots", str(slots)]
     command += ["--object", str(SWITCH_OBJECT), "--pin", PIN, "--patience", str(CONTROLLER_S)]
     command += ["--management", str(management)] if management else []
     return running("the switch agent", command, folder / "switch.log")

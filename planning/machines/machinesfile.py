@@ -1,7 +1,8 @@
 """The machines that are to carry one fabric together, from a YAML file; an error names its line."""
 
+from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -18,12 +19,23 @@ VXLAN_NBYTES = ETHERNET_NBYTES + 8 + 8 + 20
 
 
 class Machine(BaseModel):
-    """`cores` is its weight: of two machines with 4 and 2, the first gets two thirds of the hosts."""
+    """`cores` is its weight: of two machines with 4 and 2, the first gets two thirds of the hosts.
+
+    What only building a fabric needs may be missing: `address` is the machine's own on the network between
+    the machines, `ssh` is where ssh reaches it as root, and is missing for the one machine on which the
+    command runs; `gradwire` is the command there.  The last two become words of a command line, so they have
+    no characters that a shell would understand.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.-]*$", max_length=60)]
     cores: Annotated[int, Field(ge=1, le=4096, strict=True)] = 1
+    address: IPv4Address | None = None
+    ssh: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@:-]*$", max_length=255)] | None = None
+    gradwire: Annotated[str, Field(pattern=r"^[A-Za-z0-9_./~][A-Za-z0-9_./~-]*$", max_length=255)] = (
+        "gradwire"
+    )
 
 
 class Machines(BaseModel):
@@ -48,6 +60,16 @@ def read_machines(path: Path) -> Machines:
         raise ValueError(f"{path}: {error}") from error
 
 
+def read_to_build(path: Path) -> dict[str, Any]:
+    """The machines in a file as JSON, checked to be enough to build on.  Raise OSError or ValueError."""
+    machines = read_machines(path)
+    try:
+        check_buildable(machines)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    return machines.model_dump(mode="json")
+
+
 def machines_of_yaml(text: bytes) -> Machines:
     """Raise ValueError with line and reason."""
     node = compose(text, MAX_DEPTH)
@@ -66,6 +88,27 @@ def machines_of_yaml(text: bytes) -> Machines:
             line = line_of(node, ("machines", number))
             raise ValueError(f"line {line}: two machines are called {name}: give each a name of its own")
     return given
+
+
+def check_buildable(machines: Machines) -> None:
+    """Raise ValueError unless each machine has an address of its own and all but one are reached by ssh."""
+    for machine in machines.machines:
+        if machine.address is None:
+            raise ValueError(
+                f"machine {machine.name} has no address: write the IPv4 address that it has on the network "
+                "between the machines, as address: 192.0.2.1"
+            )
+    addresses = [machine.address for machine in machines.machines]
+    for machine in machines.machines:
+        if addresses.count(machine.address) > 1:
+            raise ValueError(f"machine {machine.name}: another machine has address {machine.address}, too")
+    here = [machine.name for machine in machines.machines if machine.ssh is None]
+    if len(here) != 1:
+        which = "none is" if not here else f"{' and '.join(here)} are"
+        raise ValueError(
+            f"{which} without ssh: the machine on which you run the command must be in the file, and every "
+            "other one needs ssh: USER@HOST"
+        )
 
 
 def check_mtu(fabric: Fabric, machines: Machines) -> None:
@@ -91,6 +134,8 @@ def _complaint(kind: str, text: str, place: tuple[int | str, ...]) -> str:
             return "the file is not a mapping; begin it with machines:"
         case "too_short":
             return "machines must name two machines or more"
-        case "string_pattern_mismatch":
+        case "string_pattern_mismatch" if place[-1] == "name":
             return f"{where} may have letters, digits, '.' and '-'"
+        case "string_pattern_mismatch":
+            return f"{where} has a character that a shell would understand, or none at all"
     return f"{where}: {text}"

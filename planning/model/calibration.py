@@ -9,12 +9,14 @@ the shift and for those two.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
+import numpy.typing as npt
 
+from gradwire.planning.fabrics.fabric import Egress
 from gradwire.planning.plan import Plan
 from gradwire.traces.schedules.algorithms.doubling import halving_doubling
 from gradwire.traces.schedules.algorithms.ring import ring
@@ -35,6 +37,9 @@ PAIR_PAUSE_NS = 50_000_000
 N_SHIFTS, N_LARGE_SHIFTS = 11, 3  # rounds of small, of medium and of large messages: of the last two as many
 LARGE_SHIFT_S = 0.08  # a round of large ones takes about so long; medium ones have half the bytes
 MAX_SHIFT_NBYTES = 1 << 20  # every rank holds those of all rounds
+
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +75,20 @@ class Shift:
 
 
 @dataclass(frozen=True, slots=True)
+class Tunnels:
+    """Of the flows of a shift that cross from one machine to another: `eta` as of a calibration, `delay_s` is
+    how much longer a small message takes than one that does not cross; None if all of them cross.
+    """
+
+    eta: float
+    delay_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Calibration:
     """`alpha_s` per send with data, `latency_s` of a tiny one, `eta` = goodput / nominal rate.
 
-    `hosts` and `shift` are None in runs from before they were measured.
+    `hosts` and `shift` are None in runs from before they were measured, `tunnels` on one machine.
     """
 
     alpha_s: float
@@ -81,6 +96,7 @@ class Calibration:
     eta: float
     hosts: HostTimes | None = None
     shift: Shift | None = None
+    tunnels: Tunnels | None = None
 
     @property
     def per_send_s(self) -> float:
@@ -245,27 +261,76 @@ def fit_shift(plan: Plan, arrived_ns: Sequence[int]) -> Shift | None:
     medium one, over the time that it takes longer: the median of the flows, each with its part of the links
     that flows share.
     """
+    arrived = _shift_arrivals(plan, arrived_ns)
+    if arrived is None:
+        return None
+    alpha_s = float(np.median(np.diff(arrived[:N_SHIFTS].max(axis=1))))
+    return Shift(alpha_s, float(np.median(_shift_etas(plan, arrived))), arrived.shape[1])
+
+
+def fit_tunnels(plan: Plan, arrived_ns: Sequence[int], crossing: Collection[Egress]) -> Tunnels | None:
+    """Of the shifts' flows that use a port of `crossing`; None if there are none.
+
+    As the ranks are a ring, as many flows lead from each of two machines to the other as back: how far their
+    clocks are apart, which makes the one longer and the other shorter, is not in the mean.
+    """
+    arrived = _shift_arrivals(plan, arrived_ns)
+    if arrived is None:
+        return None
+    crosses = np.array([not set(crossing).isdisjoint(path) for path in _shift_paths(plan, arrived.shape[1])])
+    crosses = np.roll(crosses, 1)  # by the rank that receives
+    if not crosses.any():
+        return None
+    small_s = np.median(arrived[1:N_SHIFTS] - np.roll(arrived[: N_SHIFTS - 1], 1, axis=1), axis=0)
+    delay_s = None if crosses.all() else float(small_s[crosses].mean() - small_s[~crosses].mean())
+    return Tunnels(float(_shift_etas(plan, arrived)[crosses].mean()), delay_s)
+
+
+def _shift_arrivals(plan: Plan, arrived_ns: Sequence[int]) -> Floats | None:
+    """When the message of each round (row) was in at each rank (column), in seconds; None without shifts."""
     n_rounds = N_SHIFTS + 2 * N_LARGE_SHIFTS
     n_pair = N_SMALL + N_MEDIUM + N_LARGE
     end = len(plan.schedule.sends) - n_pair
     n_ranks = (sum(op.kind == "message" for op in plan.schedule.ops) - n_pair) // n_rounds
     if not n_ranks:
         return None
-    arrived = np.reshape(arrived_ns[end - n_rounds * n_ranks : end], (n_rounds, n_ranks)) / 1e9
-    alpha_s = float(np.median(np.diff(arrived[:N_SHIFTS].max(axis=1))))
-    took_s = arrived[N_SHIFTS:] - np.roll(arrived[N_SHIFTS - 1 : -1], 1, axis=1)  # rank r after r - 1
+    rounds = np.reshape(arrived_ns[end - n_rounds * n_ranks : end], (n_rounds, n_ranks))
+    return np.roll(rounds, 1, axis=1) / 1e9  # message r of a round is in at rank r + 1
+
+
+def _shift_etas(plan: Plan, arrived: Floats) -> Floats:
+    """The goodput of each flow of large messages over its part of the slowest link, by the rank that
+    receives.
+    """
+    took_s = arrived[N_SHIFTS:] - np.roll(arrived[N_SHIFTS - 1 : -1], 1, axis=1)
     medium_s, large_s = (np.median(some, axis=0) for some in np.split(took_s, 2))
-    nbytes = plan.schedule.sends.nbytes[end - n_ranks : end]
+    n_ranks = arrived.shape[1]
+    end = len(plan.schedule.sends) - (N_SMALL + N_MEDIUM + N_LARGE)
+    nbytes = np.roll(plan.schedule.sends.nbytes[end - n_ranks : end], 1)
     goodput_bps = (nbytes - nbytes // 2) * 8 / np.maximum(large_s - medium_s, 1e-9)
-    return Shift(alpha_s, float(np.median(goodput_bps / _shares_bps(plan, n_ranks))), n_ranks)
+    etas: Floats = goodput_bps / np.roll(_shares_bps(plan, n_ranks), 1)
+    return etas
 
 
 def _shares_bps(plan: Plan, n_ranks: int) -> list[float]:
     """Of the flow from each rank to the next its part of the slowest link, if all of them send."""
-    path_of = {(flow.src, flow.dst): flow.path for flow in plan.flows}
-    paths = [path_of[rank, (rank + 1) % n_ranks] for rank in range(n_ranks)]
+    paths = _shift_paths(plan, n_ranks)
     n_flows = Counter(egress for path in paths for egress in path)
     return [min(plan.fabric.rates[egress] / n_flows[egress] for egress in path) for path in paths]
+
+
+def _shift_paths(plan: Plan, n_ranks: int) -> list[tuple[Egress, ...]]:
+    """Of the flow from each rank to the next."""
+    path_of = {(flow.src, flow.dst): flow.path for flow in plan.flows}
+    return [path_of[rank, (rank + 1) % n_ranks] for rank in range(n_ranks)]
+
+
+def middle_tunnels(found: Sequence[Tunnels]) -> Tunnels | None:
+    """Of several repeats: each figure's median."""
+    if not found:
+        return None
+    delays_s = [each.delay_s for each in found if each.delay_s is not None]
+    return Tunnels(median(each.eta for each in found), median(delays_s) if delays_s else None)
 
 
 def middle_shift(shifts: Sequence[Shift]) -> Shift | None:

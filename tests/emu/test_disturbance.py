@@ -1,18 +1,34 @@
 """Each thing that a machine can do to a repeat is noticed, and nothing else is."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from gradwire.emu.disturbance import Reason, disturbances, of_each_kind, taken_away
+from gradwire.emu.disturbance import (
+    Reason,
+    disturbances,
+    lateness,
+    of_each_kind,
+    on_machine,
+    taken_away,
+)
 
+Floats = Sequence[float]
 QUIET = {
     "time_s": 1.0,
     "cpu_idle": 0.5,
     "cpu_stolen": 0.02,
-    "start_skew_s": 0.005,
-    "gap_lateness_s": 0.001,
     "stall_s": 0.01,
     "softnet_dropped": 0,
 }
+
+
+def taken(
+    time_s: float, lost_s: Floats, delay_s: Floats, cpu_s: Floats, stopped_s: Floats
+) -> tuple[Reason, ...]:
+    """The last three by rank, from 0."""
+    by_rank = (dict(enumerate(each)) for each in (delay_s, cpu_s, stopped_s))
+    return taken_away(time_s, lost_s, *by_rank)
 
 
 def test_a_quiet_repeat_is_not_disturbed() -> None:
@@ -24,8 +40,6 @@ def test_a_quiet_repeat_is_not_disturbed() -> None:
     [
         ("cpu_idle", 0.1, "CPU idle only 10%"),
         ("cpu_stolen", 0.31, "31% of the CPUs went to other guests"),
-        ("start_skew_s", 0.03, "started up to 30 ms late"),
-        ("gap_lateness_s", 0.03, "ended up to 30 ms late"),
         ("stall_s", 0.149, "stalled for 149 ms"),
         ("softnet_dropped", 2, "2 packets lost"),
     ],
@@ -33,6 +47,15 @@ def test_a_quiet_repeat_is_not_disturbed() -> None:
 def test_each_disturbance_is_named_alone(what: str, value: float, reason: str) -> None:
     (said,) = disturbances(**{**QUIET, what: value})  # type: ignore[arg-type]
     assert reason in str(said)
+
+
+def test_ranks_that_start_or_end_computing_late_are_noticed() -> None:
+    assert lateness(1.0, start_skew_s=0.005, gap_lateness_s=0.001) == ()
+    assert [str(each) for each in lateness(1.0, 0.03, 0.04)] == [
+        "ranks started up to 30 ms late",
+        "computing ended up to 40 ms late",
+    ]
+    assert lateness(2.0, 0.03, 0.03) == ()
 
 
 def test_what_is_late_counts_in_proportion_to_the_time() -> None:
@@ -54,46 +77,52 @@ def test_words_of_a_file_are_no_format() -> None:
 
 
 def test_what_others_took_of_a_processor_counts_beyond_what_quiet_repeats_lose() -> None:
-    assert taken_away(1.0, (0.0, 0.0599), (0.02, 0.02), (0.1, 0.1), (0.0, 0.0)) == ()
-    assert len(taken_away(1.0, (0.0, 0.0601), (0.02, 0.02), (0.1, 0.1), (0.0, 0.0))) == 1
-    (reason,) = taken_away(0.4, (0.0, 0.148), (0.02, 0.02), (0.1, 0.1), (0.0, 0.0))
+    assert taken(1.0, (0.0, 0.0599), (0.02, 0.02), (0.1, 0.1), (0.0, 0.0)) == ()
+    assert len(taken(1.0, (0.0, 0.0601), (0.02, 0.02), (0.1, 0.1), (0.0, 0.0))) == 1
+    (reason,) = taken(0.4, (0.0, 0.148), (0.02, 0.02), (0.1, 0.1), (0.0, 0.0))
     assert str(reason) == "processor 1 lost 37% of the time to real-time programs or other guests"
-    assert taken_away(0.004, (0.0009,), (), (), ()) == ()  # an interrupt
+    assert taken(0.004, (0.0009,), (), (), ()) == ()  # an interrupt
 
 
 def test_a_repeat_in_which_nobody_could_watch_the_processors_is_not_believed() -> None:
-    (reason,) = taken_away(1.0, (), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0))
+    (reason,) = taken(1.0, (), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0))
     assert "real-time priority was refused" in str(reason)
 
 
+def test_ranks_keep_their_numbers_where_only_some_are_on_a_machine() -> None:
+    (reason,) = taken_away(1.0, (0.0,), {3: 0.03, 9: 0.1, 11: 0.03}, {3: 0.1, 9: 0.1, 11: 0.1}, {3: 0.0})
+    assert str(reason) == "rank 9 waited 70 ms longer for a processor than the others"
+    assert str(on_machine("left", reason)) == f"machine left: {reason}"
+
+
 def test_a_stopped_rank_is_named() -> None:
-    (reason,) = taken_away(1.4, (0.0,), (0.0, 0.0, 0.0), (0.1, 0.1, 0.1), (0.0, 0.0, 0.104))
+    (reason,) = taken(1.4, (0.0,), (0.0, 0.0, 0.0), (0.1, 0.1, 0.1), (0.0, 0.0, 0.104))
     assert str(reason) == "rank 2 was stopped for about 104 ms"
 
 
 def test_a_rank_that_waits_for_a_processor_counts_only_if_the_others_do_not() -> None:
-    assert taken_away(1.0, (0.0,), (0.28, 0.3, 0.27, 0.31), (0.1, 0.1, 0.1, 0.1), ()) == ()
-    (reason,) = taken_away(1.0, (0.0,), (0.03, 0.1, 0.03, 0.04), (0.1, 0.1, 0.1, 0.1), ())
+    assert taken(1.0, (0.0,), (0.28, 0.3, 0.27, 0.31), (0.1, 0.1, 0.1, 0.1), ()) == ()
+    (reason,) = taken(1.0, (0.0,), (0.03, 0.1, 0.03, 0.04), (0.1, 0.1, 0.1, 0.1), ())
     assert str(reason) == "rank 1 waited 65 ms longer for a processor than the others"
 
 
 def test_a_rank_that_runs_longer_may_wait_as_much_longer() -> None:
     """A server of four workers, with what one of eight has of both; and one that waits beyond that."""
     cpu_s = (0.03, 0.03, 0.03, 0.03, 0.15)
-    assert taken_away(1.0, (0.0,), (0.04, 0.05, 0.04, 0.05, 0.24), cpu_s, ()) == ()
-    (reason,) = taken_away(1.0, (0.0,), (0.04, 0.04, 0.04, 0.04, 0.3), cpu_s, ())
+    assert taken(1.0, (0.0,), (0.04, 0.05, 0.04, 0.05, 0.24), cpu_s, ()) == ()
+    (reason,) = taken(1.0, (0.0,), (0.04, 0.04, 0.04, 0.04, 0.3), cpu_s, ())
     assert str(reason) == "rank 4 waited 100 ms longer for a processor than the others"
 
 
 def test_a_worker_that_waits_alone_is_named_beside_a_server_that_waits_longer() -> None:
     """Run on a busy machine: worker 1 was held up, and the server had five times as much to do."""
     delay_s, cpu_s = (0.34, 0.80, 0.33, 0.34, 1.2), (0.028, 0.028, 0.028, 0.028, 0.125)
-    (reason,) = taken_away(4.0, (0.0,), delay_s, cpu_s, ())
+    (reason,) = taken(4.0, (0.0,), delay_s, cpu_s, ())
     assert str(reason) == "rank 1 waited 460 ms longer for a processor than the others"
 
 
 def test_a_rank_that_does_hardly_anything_may_wait_as_long_as_the_others() -> None:
-    assert taken_away(1.0, (0.0,), (0.2, 0.2, 0.2, 0.2), (0.1, 0.1, 0.1, 0.0), ()) == ()
+    assert taken(1.0, (0.0,), (0.2, 0.2, 0.2, 0.2), (0.1, 0.1, 0.1, 0.0), ()) == ()
 
 
 def test_figures_of_a_reason_are_not_mixed_with_each_other() -> None:

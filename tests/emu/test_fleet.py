@@ -82,7 +82,8 @@ def played(n_ranks: int) -> Iterator[tuple[fleet.Fleet, list["Pipe[Any, Any]"], 
         for ours, theirs in pairs:
             opened.enter_context(ours)
             opened.enter_context(theirs)
-        yield fleet.Fleet([], [ours for ours, _ in pairs], watch, ExitStack()), [b for _, b in pairs], watch
+        agents = [fleet.Agent(rank, ours) for rank, (ours, _) in enumerate(pairs)]
+        yield fleet.Fleet(agents, watch), [theirs for _, theirs in pairs], watch
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

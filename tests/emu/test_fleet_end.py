@@ -44,7 +44,7 @@ def deaf_agents(monkeypatch: pytest.MonkeyPatch, end_s: float) -> Iterator[list[
     monkeypatch.setattr(fleet, "_END_S", end_s)
     plan = tree_plan("star:hosts=3", summed(star_tree((0, 1, 2)), 3, [400]), [star_tree((0, 1, 2))])
     with fleet.started(plan, dict.fromkeys(plan.placement, os.getpid()), Watch()) as agents:
-        yield agents.pids
+        yield list(agents.pids.values())
 
 
 def is_there(pid: int) -> bool:

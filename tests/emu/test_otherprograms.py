@@ -69,8 +69,6 @@ def busy(*others: Use) -> tuple[Reason, ...]:
         time_s=1.0,
         cpu_idle=0.02,
         cpu_stolen=0.0,
-        start_skew_s=0.0,
-        gap_lateness_s=0.0,
         stall_s=0.0,
         softnet_dropped=0,
         others=others,

@@ -1,9 +1,9 @@
 """A run's records: they say what was counted, in files that pandas reads, with the documented names."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -20,8 +20,7 @@ from gradwire.emu.records import (
     load_repeats,
 )
 from gradwire.emu.replay.outcome import Outcome, RankTimes
-from gradwire.emu.sampler import Port, Samples
-from gradwire.emu.stalls import Stalls
+from gradwire.emu.sampler import LinkRow
 from gradwire.planning.fabrics.fabric import Egress
 from gradwire.planning.failures import CableChange, Failure
 from gradwire.planning.plan import Plan
@@ -34,15 +33,13 @@ START_NS = 1_000_000_000
 NBYTES = 1000
 
 
-class Counters(Samples):
-    """Two readings of one port, which sent three frames between them."""
-
-    def longest_stall_s(self) -> float:
-        return 0.001
-
-    def rows(self) -> Iterator[tuple[int, Port, tuple[int, int] | None]]:
-        yield START_NS, Port("switch0-eth1", 60, 1, 500, 5, 0), (3000, 7)
-        yield START_NS + 20_000_000, Port("switch0-eth1", 60, 1, 500 + 3 * 1514, 8, 0), None
+def counts(softnet_dropped: int = 0, **more: Any) -> RepeatCounts:
+    """Half idle; two readings of one port, which sent three frames between them."""
+    rows = (
+        LinkRow(START_NS, "switch0-eth1", 500, 5, 0, 60, 1, 3000, 7),
+        LinkRow(START_NS + 20_000_000, "switch0-eth1", 500 + 3 * 1514, 8, 0, 60, 1, None, None),
+    )
+    return RepeatCounts(0.5, 0.0, softnet_dropped, {}, stall_s=0.001, link_rows=rows, **more)
 
 
 def outcome(rank: int, late_ns: int) -> Outcome:
@@ -85,8 +82,8 @@ def record(folder: Path, plan: Plan, softnet_dropped: tuple[int, ...] = (0, 0)) 
     folder.mkdir()
     with RunRecords(folder, plan) as made:
         for number, lost in enumerate(softnet_dropped):
-            counted = RepeatCounts(0.5, 0.0, lost, {"switch0-eth2": 2}, Counters())
-            made.repeat(number, [outcome(0, late_ns=3_000_000), outcome(1, late_ns=0)], counted)
+            counted = replace(counts(lost), queue_dropped={"switch0-eth2": 2})
+            made.repeat(number, [outcome(0, late_ns=3_000_000), outcome(1, late_ns=0)], [counted])
     return made
 
 
@@ -106,27 +103,16 @@ def test_a_warm_up_is_recorded_and_does_not_count(tmp_path: Path, plan: Plan) ->
     with RunRecords(tmp_path, plan) as made:
         for number in range(3):
             ranks = [outcome(0, late_ns=0), outcome(1, late_ns=0)]
-            made.repeat(number, ranks, RepeatCounts(0.5, 0.0, 0, {}, Counters()), is_warmup=number == 0)
+            made.repeat(number, ranks, [counts()], is_warmup=number == 0)
     repeats = load_repeats(tmp_path, plan)
     assert (made.n_counted, [each.counts for each in repeats]) == (2, [False, True, True])
     assert [each.disturbed for each in repeats] == [()] * 3
 
 
-class Burst(Stalls):
-    """Something had the second of two processors for 40 ms."""
-
-    def __init__(self) -> None:
-        super().__init__([])
-
-    def lost_s(self, start_ns: int, end_ns: int) -> tuple[float, ...]:
-        assert (start_ns, end_ns) == (START_NS, START_NS + 500_000_000)
-        return 0.0, 0.04
-
-
 def test_what_others_took_from_start_to_end_is_recorded_and_disturbs(tmp_path: Path, plan: Plan) -> None:
     with RunRecords(tmp_path, plan) as made:
         ranks = [outcome(0, late_ns=0), outcome(1, late_ns=0)]
-        made.repeat(0, ranks, RepeatCounts(0.5, 0.0, 0, {}, Counters(), stalls=Burst()))
+        made.repeat(0, ranks, [counts(cpu_lost_s=(0.0, 0.04), stopped_s={0: 0.0, 1: 0.0})])
     (repeat,) = load_repeats(tmp_path, plan)
     assert (repeat.cpu_lost_s, repeat.run_delay_s, made.n_counted) == ((0.0, 0.04), (0.0, 0.0), 0)
     (reason,) = repeat.disturbed
@@ -172,7 +158,7 @@ def test_the_events_of_each_rank_are_in_the_order_of_time_and_as_documented(
 
 def test_sums_of_switches_are_recorded_by_rank_and_as_events_with_their_operation(tmp_path: Path) -> None:
     plan = summed_plan()
-    counted = RepeatCounts(0.5, 0.0, 0, {}, Counters())
+    counted = [counts()]
     with RunRecords(tmp_path, plan) as made:
         made.repeat(0, [summed_outcome(0), summed_outcome(1)], counted)
     (repeat,) = load_repeats(tmp_path, plan)
@@ -209,7 +195,7 @@ def test_what_happened_to_cables_is_recorded_as_documented_and_only_of_a_plan_wi
     down = Done(CableChange(200_000_000, port, is_up=False), START_NS + 200_000_000, START_NS + 200_400_000)
     (tmp_path / "with").mkdir()
     with RunRecords(tmp_path / "with", failing) as made:
-        counted = RepeatCounts(0.5, 0.0, 0, {}, Counters(), (down,))
+        counted = [counts(changes=(down,))]
         made.repeat(0, [outcome(0, late_ns=0), outcome(1, late_ns=0)], counted)
     (change,) = json.loads((tmp_path / "with" / "failures.json").read_text())
     assert set(change) == documented_fields("failures.json")

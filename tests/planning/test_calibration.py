@@ -2,6 +2,7 @@
 
 import pytest
 
+from gradwire.planning.fabrics.fabric import Egress
 from gradwire.planning.fabrics.fabricfile import fabric_of_yaml
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model import calibration
@@ -104,3 +105,28 @@ def test_goodput_is_a_share_of_the_slowest_link_of_a_flow() -> None:
     found = calibration.fit(made, [round(time_s * 1e9) for time_s in arrived_s], 0).shift
     assert found is not None
     assert found.eta == pytest.approx(0.9, rel=1e-3)
+
+
+@pytest.mark.parametrize("ahead_s", [0.0, 0.01])
+def test_flows_between_machines_are_told_apart_whatever_their_clocks_say(ahead_s: float) -> None:
+    """Two racks of two ranks: two of the four flows of the ring cross, one in each direction."""
+    fabric = parse_fabric("leaf-spine:leaves=2,spines=1,hosts=2,rate=50M")
+    made = calibration_plan(fabric, fabric_transport(fabric))
+    right = {rank for rank, host in enumerate(made.placement) if host in ("h2", "h3")}
+    arrived_s: list[float] = []
+    for send in made.schedule.sends:
+        ready_s = max((arrived_s[other] for other in send.needs), default=0.0)
+        crosses = (send.src in right) != (send.dst in right)
+        per_byte_s = 8 / (RATE_BPS * (0.6 if crosses else 0.9))
+        arrived_s.append(ready_s + (0.0015 if crosses else 0.001) + send.nbytes * per_byte_s)
+    seen_ns = [
+        round((time_s + (ahead_s if send.dst in right else 0.0)) * 1e9)
+        for send, time_s in zip(made.schedule.sends, arrived_s, strict=True)
+    ]
+    crossing = [Egress(link.a, link.a_port) for link in fabric.inner_links if "leaf1" in (link.a, link.b)]
+    crossing += [fabric.peers[end] for end in crossing]
+    found = calibration.fit_tunnels(made, seen_ns, crossing)
+    assert found is not None
+    assert found.delay_s == pytest.approx(0.0005, abs=2 * 64 * 8 / RATE_BPS)
+    assert found.eta == pytest.approx(0.6, rel=1e-3)
+    assert calibration.fit_tunnels(made, seen_ns, []) is None

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from gradwire.emu.disturbance import Reason
 from gradwire.emu.records import Repeat
-from gradwire.planning.model.calibration import Calibration
+from gradwire.planning.model.calibration import Calibration, Tunnels
 from gradwire.planning.model.errorbar import Expected
 from gradwire.results.verdict import Verdict, counted, judge, with_model
 from tests.made_plans import PAYLOAD_EFFICIENCY
@@ -65,6 +65,15 @@ def test_wrong_elements_make_a_run_not_valid_even_in_a_repeat_that_is_left_out()
 def test_a_fabric_that_cannot_carry_one_flow_makes_a_run_not_valid() -> None:
     verdict = judge([GOOD], 1, replace(CALIBRATED, eta=0.9 * PAYLOAD_EFFICIENCY), 0.99, MTU)
     assert "one flow alone reached 90% of its link" in verdict.reasons
+
+
+def test_a_network_between_machines_that_is_too_slow_makes_a_run_not_valid() -> None:
+    fast, slow = (
+        replace(CALIBRATED, tunnels=Tunnels(share * PAYLOAD_EFFICIENCY, 0.001)) for share in (0.96, 0.6)
+    )
+    assert judge([GOOD], 1, fast, 0.99, MTU).valid
+    (reason,) = judge([GOOD], 1, slow, 0.99, MTU).reasons
+    assert reason.startswith("flows between machines reached 60% of their links")
 
 
 def test_one_flow_alone_is_held_against_the_frames_of_its_fabric() -> None:

@@ -36,8 +36,8 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
         typer.Option(
             "--machines",
             metavar="FILE",
-            help="Show how the fabric would be split over the machines in this YAML file, which nothing "
-            "builds yet; takes one plan (docs/machines.md).",
+            help="Show how the fabric is split over the machines in this YAML file; takes one plan "
+            "(docs/machines.md).",
         ),
     ] = None,
     html: HtmlOption = None,

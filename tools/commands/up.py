@@ -5,8 +5,15 @@ from typing import Annotated
 
 import typer
 
-from gradwire.emu.options import OS_KEN
-from gradwire.tools.options import ControllerOption, RoutesOption, SwitchOption, WatchOption, complete_fabric
+from gradwire.emu.options import OS_KEN, Software
+from gradwire.tools.options import (
+    ControllerOption,
+    MachinesOption,
+    RoutesOption,
+    SwitchOption,
+    WatchOption,
+    complete_fabric,
+)
 
 
 def up(
@@ -29,6 +36,7 @@ def up(
             exists=True,
         ),
     ] = None,
+    machines: MachinesOption = None,
     watch: WatchOption = None,
 ) -> None:
     """Start a fabric with its controller, and open Mininet's prompt on it.
@@ -39,4 +47,4 @@ def up(
     """
     from gradwire.tools.work.up import start_fabric
 
-    start_fabric(spec, switch, controller, routes, script, watch)
+    start_fabric(spec, Software(switch, controller), routes, script, machines, watch)

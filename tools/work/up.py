@@ -10,8 +10,9 @@ from pathlib import Path
 import typer
 
 from gradwire.emu.network.isolate import isolated, stop
-from gradwire.emu.options import CONTROLLERS, SWITCHES
+from gradwire.emu.options import CONTROLLERS, SWITCHES, Software
 from gradwire.planning.fabrics.spec import is_file, parse_fabric
+from gradwire.planning.machines.machinesfile import read_to_build
 from gradwire.planning.plan import ADAPTIVE
 from gradwire.planning.routing.policies import policy
 from gradwire.tools.live.view import TERMINAL, live_view
@@ -23,13 +24,22 @@ SCAPY_START = "from gradwire.tools.dissect.lab import *"
 
 
 def start_fabric(
-    spec: str, switch: str, controller: str, routes: str, script: Path | None, watch: str | None
+    spec: str,
+    software: Software,
+    routes: str,
+    script: Path | None,
+    machines: Path | None,
+    watch: str | None,
 ) -> None:
     """Open the prompt, and leave with its exit code when it ends."""
     fabric = parse_fabric(spec)
+    switch, controller = software
     one_of("switch", switch, SWITCHES)
     one_of("controller", controller, CONTROLLERS)
     _check_routes(routes)
+    if machines and (watch or switch == "ovs"):
+        option = "--watch" if watch else "--switch ovs"
+        raise ValueError(f"{option} is of one machine: leave it out, or leave out --machines")
     if watch == TERMINAL:
         raise ValueError("--watch=terminal: the terminal has the prompt; use --watch for a page")
     need_root_and_tools("up", switch, controller=controller)
@@ -38,6 +48,7 @@ def start_fabric(
     options["controller"] = controller
     options |= {"scapy_start": SCAPY_START, "script": None if script is None else str(script)}
     commands = None if script is None else _text(script)
+    options |= {"machines": read_to_build(machines) if machines else None}
     with live_view(watch, f"{fabric.spec} at the prompt") as view:
         fds = []
         if view:
@@ -60,7 +71,9 @@ def _typed(options: dict[str, object], fds: Sequence[int]) -> int:
     """The exit code of a prompt at which somebody types; Ctrl-C is the prompt's, not ours."""
     before = signal.signal(signal.SIGINT, lambda *_: None)
     words = [json.dumps(options), *map(str, fds)]
-    process = isolated("gradwire.emu.prompt", words, new_session=False, pass_fds=fds)
+    process = isolated(
+        "gradwire.emu.prompt", words, new_session=False, pass_fds=fds, underlay=bool(options["machines"])
+    )
     try:
         return process.wait()
     finally:
@@ -71,7 +84,9 @@ def _typed(options: dict[str, object], fds: Sequence[int]) -> int:
 def _carried_out(options: dict[str, object], commands: str, fds: Sequence[int]) -> int:
     """The exit code of a script's prompt, which ends when we are interrupted."""
     words = [json.dumps(options), *map(str, fds)]
-    process = isolated("gradwire.emu.prompt", words, stdin=subprocess.PIPE, pass_fds=fds)
+    process = isolated(
+        "gradwire.emu.prompt", words, stdin=subprocess.PIPE, pass_fds=fds, underlay=bool(options["machines"])
+    )
     try:
         with suppress(BrokenPipeError):  # it ended before: its exit code says so
             process.communicate(commands)

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 
 from gradwire.emu.network.rtnetlink import (
+    IFF_RUNNING,
     IFF_UP,
     IFINFOMSG,
     NLM_F_REQUEST,
@@ -20,7 +21,6 @@ from gradwire.emu.switch.plane.counters import InterfaceState
 _RTM_DELLINK, _RTM_GETLINK = 17, 18
 _RTMGRP_LINK = 1
 _NLM_F_DUMP = 0x300
-_IFF_RUNNING = 0x40
 _IFLA_ADDRESS = 1
 _BUFFER_NBYTES = 4 << 20
 _DATAGRAM_NBYTES = 1 << 16
@@ -62,4 +62,4 @@ def _state(kind: int, body: bytes) -> tuple[int, InterfaceState]:
     if kind == _RTM_DELLINK:
         return index, GONE
     mac = attributes(body[IFINFOMSG.size :]).get(_IFLA_ADDRESS, b"")[:_MAC_NBYTES].ljust(_MAC_NBYTES, b"\0")
-    return index, InterfaceState(mac, bool(flags & IFF_UP and flags & _IFF_RUNNING), bool(flags & IFF_UP))
+    return index, InterfaceState(mac, bool(flags & IFF_UP and flags & IFF_RUNNING), bool(flags & IFF_UP))

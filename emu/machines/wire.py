@@ -1,0 +1,170 @@
+"""What the machines of one run say to each other: JSON Lines over ssh, checked when they come in.
+
+The machine that runs the command asks, each other one answers, but for `end`:
+
+    begin (part, plan or fabric)   → forwarding (processes of hosts)
+    power (verb, switch)           → power
+    agents                         → listening
+    connect                        → connected
+    clock                          → clock
+    run (repeat)                   → prepared
+    start (time)                   → done (accesses to centres)
+    check (accesses of all)        → outcome (of each rank there, and what the machine counted)
+    end
+
+Instead of any answer there may be `failed`, with a text and the ranks that it blames.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from gradwire.emu.records import RepeatCounts
+from gradwire.emu.replay.centre_values import Access
+from gradwire.emu.replay.outcome import Outcome, RankTimes
+from gradwire.traces.complaints import complaint
+from gradwire.traces.units import show_nbytes
+
+MAX_LINE_NBYTES = 1 << 30
+_CHUNK_NBYTES = 1 << 20
+Value = TypeVar("Value")
+
+
+class BadMessage(ValueError):
+    """What another machine said cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Who answers: `source` is a digest of the code, `cores` the processors that it may use."""
+
+    version: str
+    source: str
+    cores: int
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """`pid` is the session's process in the machine's own namespaces, `host_pids` those of hosts in its."""
+
+    pid: int
+    host_pids: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    text: str
+    blamed: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The outcome of each rank of a machine, in their order, and what the machine counted."""
+
+    outcomes: list[Outcome]
+    counts: RepeatCounts
+
+
+HELLO = TypeAdapter(Hello)
+BUILT = TypeAdapter(Built)
+FAILURE = TypeAdapter(Failure)
+MEASURED = TypeAdapter(Measured)
+ACCESSES = TypeAdapter(list[list[Access]])
+NUMBER = TypeAdapter(int)
+
+
+class Lines:
+    """The lines that come from a descriptor, one at a time; what came beyond a line is kept for the next."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._rest = b""
+
+    def next(self) -> bytes:
+        """Wait for it.  Raise EOFError at the end, BadMessage for a line that is too long."""
+        parts = [self._rest]
+        n_read = len(self._rest)
+        while b"\n" not in parts[-1]:
+            octets = os.read(self._fd, _CHUNK_NBYTES)
+            if not octets:
+                raise EOFError
+            parts.append(octets)
+            n_read += len(octets)
+            if n_read > MAX_LINE_NBYTES:
+                raise BadMessage(f"a line is longer than {show_nbytes(MAX_LINE_NBYTES)}")
+        line, _, self._rest = b"".join(parts).partition(b"\n")
+        return line
+
+
+def line(kind: str, value: Any = None) -> bytes:
+    """A message; the value is JSON, or what `dumped` makes of it."""
+    return json.dumps([kind, value], separators=(",", ":")).encode() + b"\n"
+
+
+def parsed(octets: bytes) -> tuple[str, Any]:
+    """Kind and value, the value still to be checked.  Raise BadMessage."""
+    try:
+        message = json.loads(octets)
+    except (ValueError, RecursionError) as error:
+        raise BadMessage(f"not JSON: {octets[:60]!r}") from error
+    match message:
+        case [str(kind), value]:
+            return kind, value
+    raise BadMessage(f"not a message: {octets[:60]!r}")
+
+
+def checked(kind: TypeAdapter[Value], value: Any) -> Value:
+    """Raise BadMessage."""
+    try:
+        return kind.validate_python(value)
+    except ValidationError as error:
+        raise BadMessage(complaint(error)) from error
+
+
+def dumped(kind: TypeAdapter[Value], value: Value) -> Any:
+    """As JSON."""
+    return kind.dump_python(value, mode="json")
+
+
+def earlier(measured: Measured, shift_ns: int) -> Measured:
+    """The same with all times by the clock that is `shift_ns` behind the one that they were read from."""
+    return Measured(
+        [replace(outcome, times=_times_earlier(outcome.times, shift_ns)) for outcome in measured.outcomes],
+        replace(
+            measured.counts,
+            link_rows=tuple(
+                row._replace(time_ns=row.time_ns - shift_ns) for row in measured.counts.link_rows
+            ),
+        ),
+    )
+
+
+def _times_earlier(times: RankTimes, shift_ns: int) -> RankTimes:
+    def moved(moments: Mapping[int, int]) -> dict[int, int]:
+        return {number: time_ns - shift_ns for number, time_ns in moments.items()}
+
+    return replace(
+        times,
+        start_ns=times.start_ns - shift_ns,
+        began_ns=times.began_ns - shift_ns,
+        done_ns=times.done_ns - shift_ns,
+        queued_ns=moved(times.queued_ns),
+        handed_ns=moved(times.handed_ns),
+        arrived_ns=moved(times.arrived_ns),
+        begun_ns=moved(times.begun_ns),
+        aggregated_ns=moved(times.aggregated_ns),
+        computing_ns=moved(times.computing_ns),
+        computed_ns=moved(times.computed_ns),
+    )
+
+
+def check_ranks(measured: Measured, ranks: Iterable[int], machine: str) -> None:
+    """Raise BadMessage unless it is of these ranks and of this machine."""
+    if len(measured.outcomes) != len(list(ranks)):
+        raise BadMessage(f"{len(measured.outcomes)} outcomes, and {len(list(ranks))} ranks are there")
+    if measured.counts.machine != machine or set(measured.counts.stopped_s) != set(ranks):
+        raise BadMessage("counts of another machine, or of other ranks")

@@ -1,0 +1,106 @@
+"""The machine's own network, below a fabric that several machines carry: where its tunnels lead through.
+
+A session has a network namespace of its own, and was handed that of whoever started it, opened
+(`isolate.isolated`).  A VXLAN interface sends through the namespace in which it was made, wherever it is
+moved: so it is made there, and put here.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from gradwire.emu.network.isolate import UNDERLAY
+from gradwire.emu.network.shaping import LINK_GROUP, segment_limits
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.machines.machinesfile import VXLAN_NBYTES
+from gradwire.planning.machines.part import Part, Tunnel
+from gradwire.planning.transport import Transport
+
+VXLAN_PORT = 4789  # RFC 7348, section 5
+_HERE = "1"  # in the namespaces of a session, which is their process 1
+_COMMAND_S = 20
+
+
+def handed() -> int:
+    """The descriptor of the machine's own network namespace, which this session was handed."""
+    return int(os.environ[UNDERLAY])
+
+
+def command(words: Sequence[str]) -> list[str]:
+    """What runs a command there; it must be handed `handed()` as well."""
+    return ["nsenter", f"--net=/proc/self/fd/{handed()}", "--", *words]
+
+
+def check(part: Part, fabric: Fabric) -> None:
+    """Raise OSError unless the machine has the part's address, and its network takes the fabric's packets to
+    every machine that a tunnel leads to.
+    """
+    addresses = [
+        each["local"]
+        for port in _asked("-4", "address", "show")
+        for each in port["addr_info"]
+        if "local" in each
+    ]
+    if part.address not in addresses:
+        raise OSError(f"no interface here has address {part.address}: correct it in the file of machines")
+    needed_nbytes = fabric.mtu_nbytes + VXLAN_NBYTES
+    for far in sorted({tunnel.far for tunnel in _tunnels(part)}):
+        (route,) = _asked("-4", "-details", "route", "get", far, "from", part.address)
+        (port,) = _asked("link", "show", "dev", route["dev"])
+        if port["mtu"] < needed_nbytes:
+            raise OSError(
+                f"{route['dev']}, which leads to {far}, has an MTU of {port['mtu']:,}, and packets of the "
+                f"fabric take {needed_nbytes:,} in a tunnel: raise it, or give the fabric "
+                f"mtu={port['mtu'] - VXLAN_NBYTES}"
+            )
+
+
+def make_tunnels(part: Part, fabric: Fabric, transport: Transport) -> None:
+    """Our ends of all tunnels, in this network namespace, still down.  Raise OSError."""
+    lines = tunnels_batch(part, fabric, transport)
+    _run("the tunnels to other machines", ["ip", "-batch", "-"], "".join(f"{line}\n" for line in lines))
+
+
+def tunnels_batch(part: Part, fabric: Fabric, transport: Transport) -> Iterator[str]:
+    """`ip -batch` lines.  Nothing is learned or flooded: all that enters a tunnel goes to its other end.
+
+    The outer UDP header has no checksum, as RFC 7348 has it: the packet inside has its own.
+    """
+    common = f"group {LINK_GROUP} mtu {fabric.mtu_nbytes} {segment_limits(fabric, transport)}"
+    for tunnel in _tunnels(part):
+        yield (
+            f"link add name {tunnel.interface} netns {_HERE} {common} type vxlan id {tunnel.vni} "
+            f"local {part.address} remote {tunnel.far} dstport {VXLAN_PORT} nolearning noudpcsum"
+        )
+
+
+def _tunnels(part: Part) -> list[Tunnel]:
+    return [*part.tunnels, *(control.tunnel for control in part.controls)]
+
+
+def _asked(*words: str) -> list[dict[str, Any]]:
+    """What `ip` says of the machine's own network.  Raise OSError."""
+    answer: list[dict[str, Any]] = json.loads(_run(f"ip {' '.join(words)}", ["ip", "-json", *words]))
+    return answer
+
+
+def _run(what: str, words: Sequence[str], stdin: str = "") -> str:
+    """What it prints.  Raise OSError that begins with `what`.
+
+    The kernel takes process 1, which the lines name, to be in the namespace of its first thread: so that must
+    not go into the other one.
+    """
+    done = subprocess.run(
+        command(words),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=_COMMAND_S,
+        check=False,
+        pass_fds=(handed(),),
+    )
+    if done.returncode:
+        raise OSError(f"{what}: {next(iter(done.stderr.strip().splitlines()), 'failed')}")
+    return done.stdout

@@ -1,0 +1,108 @@
+"""What machines say to each other: it arrives as it left, or is refused in one line."""
+
+import json
+import os
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradwire.emu.aggregation.figures import RankFigures, SumError
+from gradwire.emu.machines import wire
+from gradwire.emu.otherprograms import Use
+from gradwire.emu.records import RepeatCounts
+from gradwire.emu.replay.centre_values import Access
+from gradwire.emu.replay.outcome import Outcome, RankTimes
+from gradwire.emu.sampler import LinkRow
+
+OUTCOME = Outcome(
+    RankTimes(
+        1000, 1001, 2000, {3: 1002}, {3: 1003}, {4: 1004}, 5, 6, 7, {0: 1005}, {0: 1006}, {1: 1007}, {1: 1008}
+    ),
+    wrong=0,
+    sent_nbytes=10,
+    retransmits=1,
+    aggregated=RankFigures(sent=2, errors=(SumError(0, 1e-9, 1e-10, 2e-9),)),
+)
+COUNTS = RepeatCounts(
+    0.25,
+    0.0,
+    0,
+    {"leaf0-eth1": 2},
+    stall_s=0.001,
+    cpu_lost_s=(0.0, 0.1),
+    stopped_s={5: 0.0},
+    link_rows=(LinkRow(1500, "leaf0-eth1", 1, 2, 3, 4, 5, None, None),),
+    others=(Use("make", 0.5),),
+    machine="right",
+)
+MEASURED = wire.Measured([OUTCOME], COUNTS)
+
+
+def over_the_wire(kind: str, value: Any) -> tuple[str, Any]:
+    octets = wire.line(kind, value)
+    assert octets.count(b"\n") == 1
+    return wire.parsed(octets.rstrip(b"\n"))
+
+
+def test_what_a_machine_has_measured_arrives_as_it_was() -> None:
+    kind, value = over_the_wire("outcome", wire.dumped(wire.MEASURED, MEASURED))
+    assert (kind, wire.checked(wire.MEASURED, value)) == ("outcome", MEASURED)
+    accesses = [[Access(3), Access(4, is_over=False)], []]
+    _, value = over_the_wire("done", wire.dumped(wire.ACCESSES, accesses))
+    assert wire.checked(wire.ACCESSES, value) == accesses
+
+
+def test_all_times_and_only_times_are_put_on_the_other_clock() -> None:
+    """Those from 1,000 on in the example are times of a clock; 5, 6 and 7 are durations."""
+    moved = wire.earlier(MEASURED, 1000)
+    times = RankTimes(0, 1, 1000, {3: 2}, {3: 3}, {4: 4}, 5, 6, 7, {0: 5}, {0: 6}, {1: 7}, {1: 8})
+    assert moved.outcomes == [replace(OUTCOME, times=times)]
+    assert moved.counts == replace(COUNTS, link_rows=(COUNTS.link_rows[0]._replace(time_ns=500),))
+
+
+@pytest.mark.parametrize(
+    "ranks_and_machine",
+    [((5, 6), "right"), ((6,), "right"), ((5,), "left")],
+    ids=["more", "other", "machine"],
+)
+def test_results_of_other_ranks_or_of_another_machine_are_refused(
+    ranks_and_machine: tuple[tuple[int, ...], str],
+) -> None:
+    wire.check_ranks(MEASURED, (5,), "right")
+    with pytest.raises(wire.BadMessage):
+        wire.check_ranks(MEASURED, *ranks_and_machine)
+
+
+def lines_of(octets: bytes) -> wire.Lines:
+    reading, writing = os.pipe()
+    os.write(writing, octets)
+    os.close(writing)
+    return wire.Lines(reading)
+
+
+def test_lines_that_come_together_are_taken_one_by_one() -> None:
+    lines = lines_of(b"one\ntwo\nthr")
+    assert [lines.next(), lines.next()] == [b"one", b"two"]
+    with pytest.raises(EOFError):
+        lines.next()
+
+
+def test_a_line_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "MAX_LINE_NBYTES", 10)
+    with pytest.raises(wire.BadMessage, match="longer than 10 B"):
+        lines_of(b"x" * 11).next()
+
+
+@given(
+    st.binary(max_size=60)
+    | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(
+        lambda value: json.dumps(value).encode()
+    )
+)
+def test_nonsense_is_refused_in_one_line(octets: bytes) -> None:
+    with pytest.raises(wire.BadMessage) as refused:
+        wire.checked(wire.MEASURED, wire.parsed(octets)[1])
+    assert "\n" not in str(refused.value)
