@@ -264,33 +264,85 @@ def test_what_is_only_gathered_may_end_in_half_an_element() -> None:
         check_correct(schedule("allgather", n_ranks, nbytes, all_gather(n_ranks, nbytes)))
 
 
-@pytest.mark.parametrize(
-    ("sends", "nbytes"),
-    [
-        ([Send(0, 0, 1, 0, (1 << 40) - 1, reduce=False, shift=1)], 1 << 40),
-        (
-            [Send(0, 0, 1, 0, 1 << 20, reduce=False, shift=1 << 20)] * 4000
-            + [Send(0, 0, 1, place, 1, reduce=False) for place in range(40_000)],
-            1 << 21,
-        ),
-    ],
-    ids=["cuts that breed cuts", "many sends of many pieces"],
-)
-def test_cuts_that_would_take_hours_or_all_memory_are_refused(
-    sends: list[Send], nbytes: int, monkeypatch: pytest.MonkeyPatch
+def test_cuts_that_would_take_hours_are_refused_where_an_order_is_looked_for_everywhere(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pieces, "MAX_CUTS", 1 << 24)  # the real limit takes seconds to reach
-    assert refusal(schedule("broadcast", 2, nbytes, sends)) == (
+    shifted = Send(0, 0, 1, 0, (1 << 40) - 1, reduce=False, shift=1)
+    loose = Send(0, 1, 0, 0, 4, reduce=False)
+    assert refusal(schedule("broadcast", 2, 1 << 40, [shifted, loose])) == (
         "operation 0: its sends cut the buffer into too many pieces to check"
     )
 
 
-def test_what_is_on_the_way_counts_as_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    sends = [Send(0, 0, 1, 0, 8, reduce=False, needs=(i - 1,) if i else ()) for i in range(100)]
-    made = schedule("broadcast", 2, 8, sends)
+def test_what_replaces_bytes_must_wait_for_each_of_those_that_send_them() -> None:
+    sends = [
+        Send(0, 0, 1, 0, 4, reduce=True),
+        Send(0, 0, 2, 0, 4, reduce=True),
+        Send(0, 3, 0, 0, 4, reduce=False, ready=(0, 1)),
+    ]
+    assert "in either order" not in refusal(schedule("allreduce", 4, 4, sends))
+    for number in (0, 1):
+        loose = [*sends[:2], replace(sends[2], ready=(number,))]
+        assert refusal(schedule("allreduce", 4, 4, loose)) == (
+            f"operation 0: rank 0 may send its bytes in send {1 - number} and receive those of send 2 in "
+            "either order, bytes 0 to 4: let one wait for the other"
+        )
+
+
+def test_a_send_may_bring_sums_of_other_ranks_in_each_part_of_what_its_receiver_never_parts() -> None:
+    """Rank 1 gives one half to rank 0, the other to rank 3; rank 2 adds up what both send on as a whole."""
+    sends = [
+        Send(0, 1, 0, 0, 4, reduce=True),
+        Send(0, 1, 3, 4, 4, reduce=True),
+        Send(0, 0, 2, 0, 8, reduce=True, needs=(0,)),
+        Send(0, 3, 2, 0, 8, reduce=True, needs=(1,)),
+        Send(0, 2, 0, 0, 8, reduce=False, needs=(2, 3), ready=(2,)),
+        Send(0, 2, 1, 0, 8, reduce=False, needs=(2, 3), ready=(0, 1)),
+        Send(0, 2, 3, 0, 8, reduce=False, needs=(2, 3), ready=(3,)),
+    ]
+    check_correct(schedule("allreduce", 4, 8, sends))
+    twice = [sends[0], replace(sends[1], offset=0), *sends[2:]]
+    assert refusal(schedule("allreduce", 4, 8, twice)) == (
+        "operation 0: send 3 adds what rank 1 has made a second time to bytes 0 to 4 of rank 2"
+    )
+
+
+def test_accesses_that_would_take_all_memory_are_refused() -> None:
+    sends = [Send(0, 0, 1, 0, 1 << 20, reduce=False, shift=1 << 20)] * 4000
+    sends += [Send(0, 0, 1, place, 1, reduce=False) for place in range(40_000)]
+    assert refusal(schedule("broadcast", 2, 1 << 21, sends)) == (
+        "operation 0: its sends cut the buffers into more than 67,108,864 pieces, or move more"
+    )
+
+
+def test_a_byte_further_at_each_send_is_followed_without_cutting_all_bytes() -> None:
+    """Each sends on what came in, one byte later, so from byte 2 on rank 0 has bytes of other places."""
+    nbytes, n_sends = 1 << 40, 100
+    sends = [
+        Send(0, i % 2, 1 - i % 2, i, nbytes - i - 1, reduce=False, shift=1, needs=(i - 1,) if i else ())
+        for i in range(n_sends)
+    ]
+    assert refusal(schedule("broadcast", 2, nbytes, sends)) == (
+        "operation 0: rank 0 ends with other bytes than it must in bytes 2 to 4"
+    )
+
+
+def test_sets_that_do_not_fit_into_memory_are_refused_where_bytes_move(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shifted = [Send(0, 0, 1, 0, 4, reduce=False, shift=4), Send(0, 0, 1, 4, 4, reduce=False, shift=-4)]
+    monkeypatch.setattr(correctness, "MAX_SETS_NBYTES", 79)  # 16 bytes for a set and its place
+    assert refusal(schedule("broadcast", 2, 8, shifted)) == (
+        "operation 0: 6 pieces of buffers are too many to check; 4 fit into memory"
+    )
+
+
+def test_halves_of_swaps_on_the_way_count_as_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = schedule("allreduce", 8, 64, sends_of("recursive-doubling", 8, 64))
     check_correct(made)
-    monkeypatch.setattr(correctness, "MAX_SETS_NBYTES", 1599)
-    assert refusal(made) == "operation 0: 1 pieces at 2 ranks are too many to check"
+    monkeypatch.setattr(correctness, "MAX_SETS_NBYTES", 17 * 16)  # two for each buffer, and one
+    assert refusal(made) == "operation 0: 16 pieces of buffers are too many to check; 17 fit into memory"
 
 
 @pytest.mark.parametrize("name", OF_HOSTS)

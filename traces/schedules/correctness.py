@@ -6,10 +6,11 @@
    comes first, the schedule itself must make one come first.  Then all orders give the same result, because
    they differ only in the order of sends that do not disturb each other.
 2. One order is carried out, here: that of the ids, which is always allowed, as a send waits only for sends
-   with lower ids (planning.plancheck).  It is carried out with sets in place of numbers: for each piece of
-   each rank's buffer, the ranks whose data are added up in it, and which of their bytes these are.  In the
-   end every rank must hold what the contract of the operation's kind says (traces.schedules.kinds).  Data
-   that are added a second time are an error at once, as a set would not show them.
+   with lower ids (planning.plancheck).  It is carried out with sets in place of numbers
+   (traces.schedules.buffers): for each stretch of each rank's buffer, the ranks whose data are added up in
+   it, and which of their bytes these are.  In the end every rank must hold what the contract of the
+   operation's kind says (traces.schedules.kinds).  Data that are added a second time are an error at once, as
+   a set would not show them.
 
 So a schedule that passes is right in every order, and one that some order spoils is refused.  Also refused
 are two replacements of the same bytes without an order, even if both bring the same data, and what would take
@@ -17,26 +18,23 @@ too much memory or time to check.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwire.traces.packets.jit import compiled
+from gradwire.traces.schedules.buffers import Buffers, Ranges, ends_of, n_words, too_many
 from gradwire.traces.schedules.centres import check_centres
 from gradwire.traces.schedules.kinds import Held
-from gradwire.traces.schedules.pieces import Hops, Ids, hops_of, piece_starts
-from gradwire.traces.schedules.races import Unordered, Waits, check_swaps, unordered
+from gradwire.traces.schedules.pieces import Ids, Pieces, hops_of, own_pieces, piece_starts
+from gradwire.traces.schedules.races import Unordered, Waits, all_ordered_nearby, check_swaps, unordered
 from gradwire.traces.schedules.schedule import Aggregation, Schedule
 from gradwire.traces.schedules.sends import Sends
 
-MAX_SETS_NBYTES = 1 << 31  # of who has whose data, at places and on the way
-_ANYTHING = -1  # the origin of what nobody has made
-
-Sets = NDArray[np.uint64]
-"""By place: a bit for each member whose data are in it."""
+MAX_SETS_NBYTES = 1 << 31  # of who has whose data, in buffers and on the way
 
 
 def check_correct(schedule: Schedule) -> None:
@@ -47,24 +45,47 @@ def check_correct(schedule: Schedule) -> None:
     in their place in the schedule, one is checked.
     """
     check_centres(schedule)
-    waits = Waits.of(schedule.sends)
     aggregations: defaultdict[int, list[Aggregation]] = defaultdict(list)
     for each in schedule.aggregations:
         aggregations[each.op].append(each)
     by_op = np.argsort(schedule.sends.op, kind="stable")
     starts = np.searchsorted(schedule.sends.op[by_op], np.arange(len(schedule.ops) + 1))
+    all_waits = cache(lambda: Waits.of(schedule.sends))
     known: set[tuple[object, ...] | None] = set()
     for op in np.flatnonzero(~_is_plain(schedule, starts, by_op)).tolist():
         numbers = by_op[starts[op] : starts[op + 1]]
-        key = _equal_for_alike(schedule, op, numbers, aggregations[op])
+        alone = _alone(schedule.sends, numbers)
+        key = None if alone is None else _equal_for_alike(schedule, op, alone, aggregations[op])
         if key in known:
             continue
+        if alone is None:
+            own = _Own.among(schedule.sends, numbers, all_waits())
+        else:
+            own = _Own(alone, np.arange(len(alone)), Waits.of(alone, int(numbers[0]) if len(numbers) else 0))
         try:
-            _check_op(schedule, op, numbers, waits, aggregations[op])
+            _check_op(schedule, op, own, aggregations[op])
         except ValueError as error:
             raise ValueError(f"operation {op}: {error}") from None
         if key is not None:
             known.add(key)
+
+
+class _Own(NamedTuple):
+    """The sends of one operation, and their positions in `waits`, which are of them alone or of all sends."""
+
+    sends: Sends
+    numbers: Ids
+    waits: Waits
+
+    @classmethod
+    def among(cls, sends: Sends, numbers: Ids, waits: Waits) -> "_Own":
+        return cls(sends.chosen(numbers), numbers, waits)
+
+    @property
+    def partner(self) -> Ids:
+        """The position among them of the other half of a swap, or -1."""
+        partner = self.waits.partner[self.numbers]
+        return np.where(partner >= 0, np.searchsorted(self.numbers, partner), -1)
 
 
 def _is_plain(schedule: Schedule, starts: Ids, by_op: Ids) -> NDArray[np.bool_]:
@@ -82,229 +103,115 @@ def _is_plain(schedule: Schedule, starts: Ids, by_op: Ids) -> NDArray[np.bool_]:
     return is_plain
 
 
-def _equal_for_alike(
-    schedule: Schedule, op: int, numbers: Ids, aggregations: Sequence[Aggregation]
-) -> tuple[object, ...] | None:
-    """Equal for operations with the same outcome; None where an operation's sends wait for sends of others,
-    or lie between them, so that it must be checked by itself.
+def _alone(sends: Sends, numbers: Ids) -> Sends | None:
+    """The sends with these ids, numbered from 0; None if they wait for sends of others, or others lie between
+    them.
     """
-    sends, columns = schedule.sends, list[bytes]()
-    if len(numbers):
-        first, end = int(numbers[0]), int(numbers[-1]) + 1
-        if end - first != len(numbers):
-            return None
-        flat = (sends.src, sends.dst, sends.step, sends.offset, sends.shift, sends.nbytes, sends.reduce)
-        columns += (column[first:end].tobytes() for column in flat)
-        for edges in (sends.needs, sends.ready):
-            starts = edges.starts[first : end + 1]
-            ids = edges.ids[starts[0] : starts[-1]] - first
-            if ids.min(initial=0) < 0:
-                return None
-            columns += ((starts - starts[0]).tobytes(), ids.tobytes())
+    first, end = (int(numbers[0]), int(numbers[-1]) + 1) if len(numbers) else (0, 0)
+    alone = sends.between(first, end)
+    if end - first != len(numbers) or min(alone.needs.ids.min(initial=0), alone.ready.ids.min(initial=0)) < 0:
+        return None
+    return alone
+
+
+def _equal_for_alike(
+    schedule: Schedule, op: int, alone: Sends, aggregations: Sequence[Aggregation]
+) -> tuple[object, ...]:
+    """Equal for operations with the same outcome, whose sends wait for no others."""
     groups = tuple((each.givers, each.takers) for each in aggregations)
+    columns = (column.tobytes() for name, column in alone.columns() if name != "op")
     return (schedule.ops[op].kind, schedule.parties(op), groups, *columns)
 
 
-def _check_op(
-    schedule: Schedule, op: int, numbers: Ids, waits: Waits, aggregations: Sequence[Aggregation]
-) -> None:
-    members, contract = schedule.members[op], schedule.ops[op].contract
-    sends = schedule.sends.chosen(numbers)
+def _check_op(schedule: Schedule, op: int, own: _Own, aggregations: Sequence[Aggregation]) -> None:
+    members, made = schedule.members[op], schedule.ops[op]
     parties = {rank: each for each in schedule.parties(op) for rank in each.members}
-    before = [contract.before(parties[rank], rank) for rank in members]
-    after = [contract.after(parties[rank], rank) for rank in members]
-    ends = {0}
-    for held in chain.from_iterable((*before, *after)):
-        ends |= {held.offset, held.offset + held.nbytes}
-    cuts = piece_starts(sends, sorted(ends))
-    hops = hops_of(sends, cuts, members)
-    check_swaps(waits, numbers)
+    before = [made.contract.before(parties[rank], rank) for rank in members]
+    after = [made.contract.after(parties[rank], rank) for rank in members]
+    check_swaps(own.waits, own.numbers)
     # What merges is in no order that does not matter, as what replaces.
-    ordered = waits._replace(reduce=np.zeros_like(waits.reduce)) if contract.merges else waits
-    wrong = unordered(ordered, numbers, hops, len(members) * len(cuts))
-    if wrong:
-        raise ValueError(_race_words(schedule, wrong, cuts, members))
-    for some_cuts, some_hops in _in_memory(members, cuts, hops):
-        buffers = _Buffers.of(members, some_cuts, before, aggregations)
-        _carry_out_all(buffers, sends, numbers, some_hops, waits)
-        for member, some in enumerate(after):
-            for held in some:
-                _check_held(buffers, member, held)
+    waits = own.waits
+    if made.contract.merges:
+        waits = waits._replace(reduce=np.zeros_like(waits.reduce))
+    sums = _sums(members, aggregations, made.nbytes)
+    had = Ranges.of(members, [(*some, *its) for some, its in zip(before, sums, strict=True)])
+    due = Ranges.of(members, after)
+    pieces = own_pieces(own.sends, members, ends_of(had, due))
+    if not all_ordered_nearby(waits, own.numbers, pieces, own.partner):
+        ends = {0}
+        for held in chain.from_iterable((*before, *after)):
+            ends |= {held.offset, held.offset + held.nbytes}
+        cuts = piece_starts(own.sends, sorted(ends))
+        hops = hops_of(own.sends, cuts, members)
+        if wrong := unordered(waits, own.numbers, hops, len(members) * len(cuts)):
+            raise ValueError(_race_words(own.waits, wrong, cuts, members))
+    _check_held(own, members, pieces, had, due)
 
 
-def _in_memory(members: Sequence[int], cuts: Ids, hops: Hops) -> Iterator[tuple[Ids, Hops]]:
-    """All pieces at once, or so many at a time as sets of members are held for.
+def _sums(members: Sequence[int], aggregations: Sequence[Aggregation], nbytes: int) -> list[tuple[Held, ...]]:
+    """What switches have added up for each member before all sends."""
+    by_taker: defaultdict[int, tuple[Held, ...]] = defaultdict(tuple)
+    for each in aggregations:
+        for taker in each.takers:
+            by_taker[taker] += (Held(0, nbytes, each.givers, 0),)
+    return [by_taker[rank] for rank in members]
 
-    Where each piece stays where it is in the buffers, as without shifts, it can be looked at by itself.
-    Raise ValueError where not, and all are too many.
+
+def _check_held(own: _Own, members: Sequence[int], pieces: Pieces, before: Ranges, after: Ranges) -> None:
+    """Raise ValueError for what is added twice, or too much, and for what is not as it must be in the end."""
+    max_rows = MAX_SETS_NBYTES // ((n_words(members) + 1) * 8)
+    partner = own.partner
+    for sends, some_pieces, had, due in _in_memory(own.sends, members, pieces, before, after, max_rows):
+        buffers = Buffers(sends, members, some_pieces, had, max_rows)
+        if wrong := buffers.carry_out(partner):
+            what = "other bytes"
+            if wrong.member >= 0:
+                what = f"what rank {members[wrong.member]} has made a second time"
+            raise ValueError(
+                f"send {own.waits.first + own.numbers[wrong.number]} adds {what} to bytes {wrong.begin} to "
+                f"{wrong.end} of rank {sends.dst[wrong.number]}"
+            )
+        if wrong := buffers.differing(due):
+            what = "with other bytes than it must"
+            if wrong.member >= 0:
+                what = f"{'with' if wrong.is_there else 'without'} what rank {members[wrong.member]} has made"
+            raise ValueError(
+                f"rank {members[wrong.number]} ends {what} in bytes {wrong.begin} to {wrong.end}"
+            )
+
+
+def _in_memory(
+    sends: Sends, members: Sequence[int], pieces: Pieces, before: Ranges, after: Ranges, max_rows: int
+) -> Iterator[tuple[Sends, Pieces, Ranges, Ranges]]:
+    """All bytes at once, or so many at a time as sets of members are held for.
+
+    Where all bytes stay where they are in the buffers, as without shifts, some of them can be looked at by
+    themselves.  Raise ValueError where not, and all are too many.
     """
-    set_nbytes = ((len(members) + 63) // 64 + 1) * 8
-    n_pieces, n_sets = len(cuts) - 1, len(members) * len(cuts) + len(hops.send)
-    if n_sets * set_nbytes <= MAX_SETS_NBYTES:
-        yield cuts, hops
+    n_pieces = len(pieces.keys)
+    if n_pieces <= max_rows:
+        yield sends, pieces, before, after
         return
-    piece = (hops.source % len(cuts)).astype(np.int32)
-    in_each = np.bincount(piece, minlength=n_pieces) + 2 * len(members)
-    if np.any(hops.target % len(cuts) != piece) or in_each.max() * set_nbytes > MAX_SETS_NBYTES:
-        raise ValueError(f"{n_pieces:,} pieces at {len(members)} ranks are too many to check")
-    part = np.cumsum(in_each) * set_nbytes // (MAX_SETS_NBYTES - int(in_each.max()) * set_nbytes)
-    for first, end in pairwise([0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), n_pieces]):
-        here = (piece >= first) & (piece < end)
-        source, target = (
-            side[here] // len(cuts) * (end - first + 1) + piece[here] - first
-            for side in (hops.source, hops.target)
-        )
-        yield cuts[first : end + 1], Hops(hops.send[here], source, target)
+    in_each = max_rows // 2 - 3 * len(members)  # and what is on the way; each cut makes pieces of each buffer
+    if in_each < 1 or np.any(sends.shift):
+        raise ValueError(too_many(n_pieces, max_rows))
+    begins = np.sort(pieces.keys % pieces.width)
+    for first, end in pairwise(np.unique([*begins[::in_each].tolist(), int(begins[-1])]).tolist()):
+        some, had, due = sends.clipped(first, end), before.clipped(first, end), after.clipped(first, end)
+        yield some, own_pieces(some, members, ends_of(had, due)), had, due
 
 
-def _race_words(schedule: Schedule, wrong: Unordered, cuts: Ids, members: Sequence[int]) -> str:
+def _race_words(waits: Waits, wrong: Unordered, cuts: Ids, members: Sequence[int]) -> str:
     member, piece = divmod(wrong.place, len(cuts))
     return (
-        f"rank {members[member]} may {_access(schedule, wrong.first)} and "
-        f"{_access(schedule, wrong.second)} in either order, bytes {cuts[piece]} to {cuts[piece + 1]}: let "
+        f"rank {members[member]} may {_access(waits, wrong.first)} and "
+        f"{_access(waits, wrong.second)} in either order, bytes {cuts[piece]} to {cuts[piece + 1]}: let "
         "one wait for the other"
     )
 
 
-def _access(schedule: Schedule, event: int) -> str:
+def _access(waits: Waits, event: int) -> str:
     number, is_write = divmod(event, 2)
     if not is_write:
-        return f"send its bytes in send {number}"
-    return f"{'add' if schedule.sends.reduce[number] else 'receive'} those of send {number}"
-
-
-class _Buffers(NamedTuple):
-    """What all members hold, by place (traces.schedules.pieces).
-
-    `sets` are the members whose data are in it, `origin` is where these data began in their buffers, as only
-    bytes of the same place may be added; -1: nobody's data.
-    """
-
-    members: Sequence[int]
-    cuts: Ids
-    sets: Sets
-    origin: Ids
-    bit_of: Mapping[int, int]
-    last: list[Any]  # ranks, and the set of them
-
-    @classmethod
-    def of(
-        cls,
-        members: Sequence[int],
-        cuts: Ids,
-        before: Sequence[Sequence[Held]],
-        aggregations: Sequence[Aggregation],
-    ) -> "_Buffers":
-        """What members hold at the beginning, with what switches have added up before all sends."""
-        n_places, n_words = len(members) * len(cuts), (len(members) + 63) // 64
-        bit_of = {rank: place for place, rank in enumerate(members)}
-        sets, origin = np.zeros((n_places, n_words), np.uint64), np.full(n_places, _ANYTHING, np.int64)
-        made = cls(members, cuts, sets, origin, bit_of, [])
-        for member, some in enumerate(before):
-            for held in some:
-                made.fill(member, held)
-        for each in aggregations:
-            for taker in each.takers:
-                made.fill(bit_of[taker], Held(0, int(cuts[-1]), each.givers, 0))
-        return made
-
-    def fill(self, member: int, held: Held) -> None:
-        places, origin = self.places(member, held)
-        self.sets[places], self.origin[places] = self.bits(held.givers), origin
-
-    def places(self, member: int, held: Held) -> tuple[slice, Ids]:
-        """The places of a range, and for each its origin."""
-        first, end = np.searchsorted(self.cuts, (held.offset, held.offset + held.nbytes)).tolist()
-        end = min(end, len(self.cuts) - 1)
-        places = slice(member * len(self.cuts) + first, member * len(self.cuts) + end)
-        return places, self.cuts[first:end] - held.offset + held.origin
-
-    def bits(self, ranks: Sequence[int]) -> Sets:
-        """The set of these ranks; of the same object as the last time, that set."""
-        if not self.last or self.last[0] is not ranks:
-            bits = np.zeros(64 * self.sets.shape[1], np.uint8)
-            bits[[self.bit_of[rank] for rank in ranks]] = 1
-            self.last[:] = ranks, np.packbits(bits, bitorder="little").view(np.uint64)
-        packed: Sets = self.last[1]
-        return packed
-
-    def bytes_of(self, place: int) -> str:
-        piece = place % len(self.cuts)
-        return f"bytes {self.cuts[piece]} to {self.cuts[piece + 1]}"
-
-
-def _carry_out_all(buffers: _Buffers, sends: Sends, numbers: Ids, hops: Hops, waits: Waits) -> None:
-    """Carry out an operation's sends, in place; raise ValueError for what is added twice, or too much."""
-    partner = waits.partner[numbers]
-    position = np.where(partner >= 0, np.searchsorted(numbers, partner), -1)
-    starts = np.searchsorted(hops.send, np.arange(len(sends) + 1))
-    send, place, member = _carry_out(
-        buffers.sets, buffers.origin, starts, hops.source, hops.target, sends.reduce, position
-    )
-    if send < 0:
-        return
-    what = f"what rank {buffers.members[member]} has made a second time" if member >= 0 else "other bytes"
-    raise ValueError(
-        f"send {numbers[send]} adds {what} to {buffers.bytes_of(place)} of rank {sends.dst[send]}"
-    )
-
-
-@compiled
-def _carry_out(
-    sets: Any, origin: Any, starts: Any, source: Any, target: Any, reduce: Any, partner: Any
-) -> Any:
-    """Carry out all sends in the order of their ids; both halves of a swap add when both have been read.
-
-    Returns the first send that must not add what it brings, the place, and the member whose data are there
-    already, or -1 if the data are of other bytes; (-1, -1, -1) if all is well.
-    """
-    data = np.empty((len(source), sets.shape[1]), np.uint64)  # what each hop brings
-    begins = np.empty(len(source), np.int64)
-    for send in range(len(starts) - 1):
-        for hop in range(starts[send], starts[send + 1]):
-            data[hop], begins[hop] = sets[source[hop]], origin[source[hop]]
-        if partner[send] > send:
-            continue
-        for each in (partner[send], send):
-            for hop in range(starts[each], starts[each + 1]) if each >= 0 else range(0):
-                place = target[hop]
-                if not reduce[each] or origin[place] == _ANYTHING:
-                    sets[place], origin[place] = data[hop], begins[hop]
-                elif begins[hop] != _ANYTHING:
-                    if begins[hop] != origin[place]:
-                        return each, place, -1
-                    member = _first_common(sets[place], data[hop])
-                    if member >= 0:
-                        return each, place, member
-                    sets[place] |= data[hop]
-    return -1, -1, -1
-
-
-@compiled
-def _first_common(one: Any, other: Any) -> int:
-    """The first member of two sets; -1: none."""
-    for word in range(len(one)):
-        both = one[word] & other[word]
-        if both:
-            bit = 0
-            while not (both >> np.uint64(bit)) & np.uint64(1):
-                bit += 1
-            return 64 * word + bit
-    return -1
-
-
-def _check_held(buffers: _Buffers, member: int, due: Held) -> None:
-    """Raise ValueError for the first bytes that are not what a rank must hold in the end."""
-    places, origin = buffers.places(member, due)
-    bits = buffers.bits(due.givers)
-    differing = buffers.sets[places] ^ bits
-    wrong = np.flatnonzero(differing.any(axis=1) | (buffers.origin[places] != origin))
-    if not len(wrong):
-        return
-    place = places.start + int(wrong[0])
-    givers = np.flatnonzero(np.unpackbits(differing[wrong[0]].view(np.uint8), bitorder="little"))
-    what = "with other bytes than it must"
-    if len(givers):
-        is_there = np.unpackbits(buffers.sets[place].view(np.uint8), bitorder="little")[givers[0]]
-        what = f"{'with' if is_there else 'without'} what rank {buffers.members[int(givers[0])]} has made"
-    raise ValueError(f"rank {buffers.members[member]} ends {what} in {buffers.bytes_of(place)}")
+        return f"send its bytes in send {waits.first + number}"
+    return f"{'add' if waits.reduce[number] else 'receive'} those of send {waits.first + number}"

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from gradwire.traces.schedules.algorithm import NotServedError
 from gradwire.traces.schedules.names import EARLY, STEP
-from gradwire.traces.schedules.pieces import Ids, hops_of, piece_starts, ranges
+from gradwire.traces.schedules.pieces import Ids, in_time, own_pieces, ranges
 from gradwire.traces.schedules.sends import MAX_SENDS, Edges, Numbers, Sends, swaps
 from gradwire.traces.units import one_of
 
@@ -89,18 +89,14 @@ def _in_order_of_bytes(sends: Sends) -> Sends:
     Each waits for the group before (see traces.schedules.races, which checks it).  Both halves of a swap are
     added when both are read, which the agents see to; so who waits for one that comes in waits for the other.
     """
-    cuts = piece_starts(sends)
-    hops = hops_of(sends, cuts, np.unique(np.concatenate((sends.src, sends.dst))).tolist())
+    pieces = own_pieces(sends, np.unique(np.concatenate((sends.src, sends.dst))).tolist())
     partner = np.full(len(sends), -1, np.int64)
     pairs = swaps(sends)
     partner[list(pairs)] = list(pairs.values())
-    send = np.concatenate((hops.send, hops.send))
-    place = np.concatenate((hops.source, hops.target))
-    is_write = np.arange(len(send)) >= len(hops.send)
-    way = np.where(is_write, np.where(sends.reduce[send], _ADDS, _REPLACES), _READS)
-    moment = 2 * np.where(is_write, np.maximum(send, partner[send]), send) + is_write
-    order = np.lexsort((moment, place))
-    send, place, way = send[order], place[order], way[order]
+    starts, events = in_time(pieces, partner)
+    send = events // 2
+    way = np.where(events % 2 == 0, _READS, np.where(sends.reduce[send], _ADDS, _REPLACES))
+    place = np.repeat(np.arange(len(pieces.keys)), np.diff(starts))
     later, earlier = _group_before(place, way)
     owner, other = send[later], send[earlier]
     reads = way[later] == _READS

@@ -1,13 +1,18 @@
 """Buffers cut into pieces so that every send reads and writes whole pieces.
 
-The buffers of all members of an operation are cut alike.  A *place* is one piece of one member's buffer,
-numbered member * n_pieces + piece.  A *hop* is what one send does with one piece: it reads it at one place,
-and writes it, or adds it, at another.  Places that hops connect are a *component*: data never pass from one
-component to another, so each can be looked at by itself.
+There are two ways to cut.  For what happens at each member by itself, as the order in which its bytes are
+accessed, each buffer is cut where its own sends begin and end (`own_pieces`): in halving-doubling among p
+ranks that makes log2(p) + 1 pieces of each.
+
+Where data are followed from rank to rank, the buffers of all members of an operation are cut alike
+(`piece_starts`), which makes p of each.  A *place* is one piece of one member's buffer, numbered
+member * n_pieces + piece.  A *hop* is what one send does with one piece: it reads it at one place, and writes
+it, or adds it, at another.  Places that hops connect are a *component*: data never pass from one component to
+another, so each can be looked at by itself.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +23,29 @@ from gradwire.traces.schedules.sends import Sends
 Ids = NDArray[np.int64]
 
 MAX_PIECES = 1 << 26  # at all members together, and moved by all sends
+MAX_KEY = (1 << 63) - 1
 MAX_CUTS = 1 << 27  # looked at in all rounds in which cuts are carried from place to place
+
+
+class Pieces(NamedTuple):
+    """Each member's buffer cut where its own sends begin and end to read or write.
+
+    The pieces of the second member follow those of the first, and so on; the last of each member begins where
+    its buffer ends, and nothing is in it.  Piece i begins at byte `keys[i] % width` of member
+    `keys[i] // width`.  Send i reads `n_source[i]` pieces from number `source[i]` on, and writes
+    `n_target[i]` from `target[i]` on.
+    """
+
+    keys: Ids
+    width: int
+    source: Ids
+    n_source: Ids
+    target: Ids
+    n_target: Ids
+
+    def at(self, member: Ids, byte: Ids) -> Ids:
+        """The pieces that begin at these bytes of members' buffers; members are named by their position."""
+        return np.searchsorted(self.keys, member * self.width + byte)
 
 
 class Hops(NamedTuple):
@@ -27,6 +54,72 @@ class Hops(NamedTuple):
     send: Ids
     source: Ids
     target: Ids
+
+
+NOWHERE = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def own_pieces(sends: Sends, members: Sequence[int], more: tuple[Ids, Ids] = NOWHERE) -> Pieces:
+    """`members` are ascending; `more` are further cuts, as positions of members and bytes of their buffers.
+
+    Raise ValueError for more than MAX_PIECES.
+    """
+    place = np.array(members, np.int64)
+    src, dst = np.searchsorted(place, sends.src), np.searchsorted(place, sends.dst)
+    into = sends.offset + sends.shift
+    width = int(max(sends.offset.max(initial=0), into.max(initial=0), more[1].max(initial=0)))
+    width += int(sends.nbytes.max(initial=0)) + 1
+    if len(members) * width > MAX_KEY:
+        raise ValueError(f"buffers of {width:,} bytes at {len(members):,} ranks are too large to check")
+    ends = [member * width + byte for member, byte in ((src, sends.offset), (dst, into), more)]
+    ends += [ends[0] + sends.nbytes, ends[1] + sends.nbytes]
+    keys = np.sort(np.concatenate(ends))
+    keys = keys[np.diff(keys, prepend=-1) != 0]
+    source, n_source = _places(keys, ends[0], ends[3])
+    target, n_target = _places(keys, ends[1], ends[4])
+    if len(keys) > MAX_PIECES or n_source.sum() + n_target.sum() > 2 * MAX_PIECES:
+        raise ValueError(f"its sends cut the buffers into more than {MAX_PIECES:,} pieces, or move more")
+    return Pieces(keys, width, source, n_source, target, n_target)
+
+
+def _places(keys: Ids, first: Ids, end: Ids) -> tuple[Ids, Ids]:
+    """Where each of `first` is among the keys, and how many keys further each of `end` is."""
+    places = np.searchsorted(keys, first)
+    counts = (first < end).astype(np.int64)
+    longer = np.flatnonzero(keys[places + counts] != end)  # nearly all are of one piece in many schedules
+    counts[longer] = np.searchsorted(keys, end[longer]) - places[longer]
+    return places, counts
+
+
+@compiled
+def in_time(pieces: Any, partner: Ids) -> Any:
+    """The accesses to each piece one after the other: where those of each begin, and the accesses.
+
+    That of a send's read is 2 * send, that of its write one more.  A send is written right after it was read,
+    both halves of a swap when both have been read; `partner` is the other half of each, or -1.
+    """
+    source, n_source, target, n_target = pieces.source, pieces.n_source, pieces.target, pieces.n_target
+    starts = np.zeros(len(pieces.keys) + 1, np.int64)
+    for send in range(len(source)):
+        for piece in range(source[send], source[send] + n_source[send]):
+            starts[piece + 1] += 1
+        for piece in range(target[send], target[send] + n_target[send]):
+            starts[piece + 1] += 1
+    for piece in range(len(pieces.keys)):
+        starts[piece + 1] += starts[piece]
+    room = starts.copy()
+    events = np.empty(starts[-1], np.int64)
+    for send in range(len(source)):
+        for piece in range(source[send], source[send] + n_source[send]):
+            events[room[piece]] = 2 * send
+            room[piece] += 1
+        if partner[send] > send:
+            continue
+        for each in (partner[send], send):
+            for piece in range(target[each], target[each] + n_target[each]) if each >= 0 else range(0):
+                events[room[piece]] = 2 * each + 1
+                room[piece] += 1
+    return starts, events
 
 
 def piece_starts(sends: Sends, ends: Sequence[int] = ()) -> Ids:

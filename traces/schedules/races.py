@@ -19,8 +19,11 @@ moments (`_moment`), fall into groups: reads that follow each other, additions t
 write that replaces.  Where every access comes after every one of the group before, all pairs that need an
 order have one, since "comes after" is transitive; where one does not, that pair is a race.
 
-*Two searches.*  Nearly every order is made by the sends of the component that the bytes are in.  So each
-component is looked at by itself first: of each of its events, the events before it, as bits.  A pair without
+*Three searches.*  What paces sends (traces.schedules.pacing) lets each wait for the group before its own, or
+for the last step at its rank, so few steps back from an access, at its rank alone, lead to all of that group;
+if they do everywhere, no more is looked at.  Else,
+nearly every order is made by the sends of the component that the bytes are in.  So each component is looked
+at by itself: of each of its events, the events before it, as bits.  A pair without
 an order there is only *suspected*, for sends of other bytes may make the order: it is followed back through
 all sends of the schedule.
 """
@@ -31,12 +34,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwire.traces.packets.jit import compiled
-from gradwire.traces.schedules.pieces import Hops, Ids, components, ranges
+from gradwire.traces.schedules.pieces import Hops, Ids, Pieces, components, in_time, ranges
 from gradwire.traces.schedules.sends import Sends, swaps
 
 MAX_ORDER_NBYTES = 1 << 30  # of the ancestors in one component
 MAX_STEPS_BACK = 1 << 26  # along all sends, for all pairs of accesses of an operation
 MAX_SUSPECTS = 1 << 16  # pairs of accesses that their own component gives no order
+NEARBY = 256  # events whose predecessors are looked at for an access in the first search
 _ONE = np.uint64(1)
 _READS, _ADDS, _REPLACES = 0, 1, 2  # ways of accesses
 
@@ -56,9 +60,11 @@ class Waits(NamedTuple):
     partner: Ids  # the other half of a swap
     has_swaps: NDArray[np.bool_]  # of a slot
     most: int  # events that any event has right before it
+    first: int  # the id of the first of these sends
 
     @classmethod
-    def of(cls, sends: Sends) -> "Waits":
+    def of(cls, sends: Sends, first: int = 0) -> "Waits":
+        """`first` is the id of the first of them in their schedule, where they are not all of it."""
         before = np.full(len(sends), -1, np.int64)
         high = int(max(sends.src.max(initial=0), sends.dst.max(initial=0))) + 1
         slot = (sends.op.astype(np.int64) * high + sends.src) * high + sends.dst
@@ -73,7 +79,7 @@ class Waits(NamedTuple):
         has_swaps[slot[partner >= 0]] = True
         most = int((sends.needs.counts + sends.ready.counts).max(initial=0)) + 3
         edges = (*sends.needs, *sends.ready)
-        return cls(sends.src, sends.dst, sends.reduce, *edges, before, slot, partner, has_swaps, most)
+        return cls(sends.src, sends.dst, sends.reduce, *edges, before, slot, partner, has_swaps, most, first)
 
 
 class Unordered(NamedTuple):
@@ -94,10 +100,21 @@ def check_swaps(waits: Waits, numbers: Ids) -> None:
         late = np.flatnonzero((waits.dst[ids] == rank[owners]) & (waits.partner[ids] >= owners))
         if len(late):
             number, other = int(owners[late[0]]), int(ids[late[0]])
+            partner = waits.first + waits.partner[other]
+            number, other = waits.first + number, waits.first + other
             raise ValueError(
                 f"send {number} waits for send {other}, which is done only with the other half of its swap, "
-                f"send {waits.partner[other]}; that must come before send {number}"
+                f"send {partner}; that must come before send {number}"
             )
+
+
+def all_ordered_nearby(waits: Waits, numbers: Ids, pieces: Pieces, partner: Ids) -> bool:
+    """Whether few steps back are enough to find every order that is needed.
+
+    `numbers` are the ids of the sends that the pieces are of, and `partner` their swaps' other halves, or -1.
+    """
+    starts, events = in_time(pieces, partner)
+    return bool(_all_nearby(waits, 2 * numbers[events // 2] + events % 2, starts))
 
 
 def unordered(waits: Waits, numbers: Ids, hops: Hops, n_places: int) -> Unordered | None:
@@ -162,6 +179,74 @@ def _right_before(waits: Any, event: int, found: Any) -> int:
         found[count] = 2 * other + (waits.dst[other] == waits.dst[send])
         count += 1
     return count
+
+
+@compiled
+def _all_nearby(waits: Any, events: Any, starts: Any) -> bool:
+    """Whether every access to a place is found to come after all of the group before.
+
+    The accesses to place i, by their moments, are `events[starts[i] : starts[i + 1]]`.
+    """
+    found = np.empty(waits.most, np.int64)
+    queue = np.empty(NEARBY, np.int64)
+    seen = np.full(2 * len(waits.src), -1, np.int64)  # the last search that came by each event
+    wanted = np.full(2 * len(waits.src), -1, np.int64)  # the last search for it
+    for place in range(len(starts) - 1):
+        before = begin = starts[place]
+        last_way = _READS
+        for at in range(starts[place], starts[place + 1]):
+            way = _way(waits, events[at])
+            if way != last_way or way == _REPLACES:
+                before, begin = begin, at
+            last_way = way
+            if begin > before and not _is_nearby(
+                waits, events[at], events[before:begin], at, found, queue, seen, wanted
+            ):
+                return False
+    return True
+
+
+@compiled
+def _is_nearby(
+    waits: Any, event: int, group: Any, search: int, found: Any, queue: Any, seen: Any, wanted: Any
+) -> bool:
+    """Whether all of a group are found among those that come before an event at the same rank.
+
+    Which come before it through other ranks alone is not looked at: these soon are all there are.
+    """
+    for other in group:
+        wanted[other] = search
+    rank, moment = _rank_of(waits, event), _moment(waits, group[0])
+    n_left, n_queued, done = len(group), 1, 0
+    queue[0] = event
+    while done < n_queued:
+        event = queue[done]
+        done += 1
+        for place in range(_right_before(waits, event, found)):
+            other = found[place]
+            is_here = _rank_of(waits, other) == rank or other == event - 1  # as `ready` is of the receiver
+            if not is_here or seen[other] == search or _moment(waits, other) < moment:
+                continue
+            seen[other] = search
+            if wanted[other] == search:
+                n_left -= 1
+                if not n_left:
+                    return True
+            if n_queued < NEARBY:
+                queue[n_queued] = other
+                n_queued += 1
+    return False
+
+
+@compiled
+def _rank_of(waits: Any, event: int) -> int:
+    """Where it happens."""
+    return int(waits.dst[event // 2] if event % 2 else waits.src[event // 2])
+
+
+@compiled
+def _way(waits: Any, event: int) -> int:
+    return _READS if event % 2 == 0 else _ADDS if waits.reduce[event // 2] else _REPLACES
 
 
 @compiled
@@ -273,7 +358,7 @@ def _compare_groups(
     last_way = _READS
     for at in range(len(events)):
         event = events[at]
-        way = _READS if event % 2 == 0 else _ADDS if waits.reduce[event // 2] else _REPLACES
+        way = _way(waits, event)
         if at == 0 or places[at] != places[at - 1]:
             before, begin = at, at
         elif way != last_way or way == _REPLACES:

@@ -159,15 +159,19 @@ class Sends(Sequence[Send]):
         if not isinstance(other, Sends):
             return NotImplemented
         return all(
-            np.array_equal(one, two) for one, two in zip(self._columns(), other._columns(), strict=True)
+            np.array_equal(one, two)
+            for (_, one), (_, two) in zip(self.columns(), other.columns(), strict=True)
         )
 
     def __hash__(self) -> int:
         return hash((self.op.tobytes(), self.src.tobytes(), self.dst.tobytes(), self.nbytes.tobytes()))
 
-    def _columns(self) -> Iterator[NDArray[Any]]:
-        yield from (getattr(self, name) for name in _DTYPES)
-        yield from (*self.needs, *self.ready)
+    def columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """All of them with their names, and those of `needs` and `ready`."""
+        yield from ((name, getattr(self, name)) for name in _DTYPES)
+        for name in _EDGES:
+            edges: Edges = getattr(self, name)
+            yield from ((f"{name}.starts", edges.starts), (f"{name}.ids", edges.ids))
 
     def _made(self, start: int, end: int) -> Iterator[Send]:
         columns = [
@@ -201,6 +205,23 @@ class Sends(Sequence[Send]):
             for name in _EDGES
         }
         return Sends(**columns, **edges)
+
+    def between(self, first: int, end: int) -> "Sends":
+        """Those with the ids from `first` to before `end`, numbered from 0; earlier ones that they wait for
+        have numbers below 0.
+        """
+        columns: dict[str, Any] = {name: getattr(self, name)[first:end] for name in _DTYPES}
+        for name in _EDGES:
+            starts, ids = getattr(self, name)
+            some = starts[first : end + 1]
+            columns[name] = Edges(some - some[0], ids[some[0] : some[-1]] - np.int32(first))
+        return Sends(**columns)
+
+    def clipped(self, first: int, end: int) -> "Sends":
+        """The same sends, each of those bytes alone that lie between two bytes of the sources' buffers."""
+        offset = np.clip(self.offset, first, end)
+        nbytes = np.clip(self.offset + self.nbytes, first, end) - offset
+        return replace(self, offset=offset, nbytes=nbytes)
 
     def with_bytes(self) -> "Sends":
         """The sends that are not empty, numbered again; nothing waits for those that were left out."""
