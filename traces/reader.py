@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from gradwire.traces.decoding import decoded
-from gradwire.traces.framing.framings import choose
+from gradwire.traces.framing.framings import choose_all
 from gradwire.traces.indexfiles import MANIFEST, MAX_MANIFEST_NBYTES, read_indexes
 from gradwire.traces.packets.capture import SUFFIXES, read_capture
 from gradwire.traces.packets.clocks import Clocks, compare_clocks
@@ -81,7 +81,7 @@ def _decoded(
     settings_path = ranks or next(iter(folder_settings), None)
     rank_of = read_settings(settings_path) if settings_path else {}
     name = paths[0].name or str(paths[0])
-    choices = tuple(map(choose, connections(streams)))
+    choices = choose_all(connections(streams))
     trace = decoded(name, captures, choices, rank_of, clocks)
     return replace(trace, messages=replace(trace.messages, socket_nbytes=_socket_nbytes(captures)))
 

@@ -125,7 +125,7 @@ def losses(readings: Sequence[Reading]) -> Losses:
     hidden = [gap for reading in readings for gap in reading.hidden]
     return Losses(
         data_packets=sum(r.stream.n_packets for r in readings),
-        retransmitted=sum(len(r.stream.retransmitted_at) for r in readings),
+        retransmitted=sum(r.stream.n_retransmitted for r in readings),
         recovered=sum(frame.recovered for r in readings for frame in r.frames),
         unresolved=len(hidden),
         unresolved_nbytes=sum(gap.end - gap.start for gap in hidden),

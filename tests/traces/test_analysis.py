@@ -57,7 +57,7 @@ def test_pushes_and_pulls_are_summed_up(server: Analysis) -> None:
 
 
 def test_the_value_goes_through_json(eight: Analysis) -> None:
-    value = json.loads(json.dumps(to_json(eight)))
+    value = json.loads(to_json(eight))
     assert value["schema"] == "gradwire.inspect/2"
     assert value["losses"]["retransmitted"] == eight.losses.retransmitted
     assert len(value["files"]) == 8

@@ -1,9 +1,7 @@
 """Analyses captures, for `gradwire inspect`."""
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -74,7 +72,7 @@ def inspect_captures(  # noqa: PLR0913 - a parameter for each option
         write_page(analysis, html, advice)
         written.append(html)
     if as_json:
-        print(json.dumps({**to_json(analysis), "advice": asdict(advice) if advice else None}))
+        print(to_json(analysis, advice=advice))
         return
     print_analysis(analysis, advice)
     for path in written:

@@ -1,8 +1,9 @@
 """What captures say about a job and its network, as values: what `inspect` prints and writes."""
 
+import json
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from math import inf
 from pathlib import Path
@@ -39,7 +40,6 @@ PLOT_WINDOWS_NS = (10**6, 10**7, 10**8, 10**9, 10**10, 10**11)
 MAX_PLOT_WINDOWS = 4000  # as many as a wide screen has columns
 # Of the bytes of some hosts: with 2 % their iterations were found all the same, with 8 and 10 % others were.
 MAX_UNREAD_ALONE = 0.05
-_LEAVES = frozenset({int, float, str, bool, type(None)})
 
 
 @dataclass(frozen=True)
@@ -202,23 +202,26 @@ def window_ns(duration_ns: int) -> int:
     return next((w for w in PLOT_WINDOWS_NS if duration_ns // w < MAX_PLOT_WINDOWS), PLOT_WINDOWS_NS[-1])
 
 
-def to_json(analysis: Analysis) -> dict[str, Any]:
-    """The value that `inspect --json` prints (docs/schemas.md)."""
-    return {"schema": SCHEMA, **plain(analysis)}
+def to_json(analysis: Analysis, **more: object) -> str:
+    """The text that `inspect --json` prints (docs/schemas.md); `more` are members that follow the analysis'.
+
+    Dataclasses become objects while they are written: of tens of thousands of flows copies cost a second.
+    """
+    whole = {"schema": SCHEMA, **_members(analysis), **more}
+    return json.dumps(whole, default=_written, check_circular=False)
 
 
-def plain(value: object) -> Any:
-    """Dataclasses as dicts, paths as text, all the way down (`asdict` also copies every leaf)."""
-    if type(value) in _LEAVES:
-        return value
-    if isinstance(value, tuple):
-        return [one if type(one) in _LEAVES else plain(one) for one in value]
-    if names := _field_names(cast(Hashable, type(value))):
-        return {name: one if type(one := getattr(value, name)) in _LEAVES else plain(one) for name in names}
-    return str(value) if isinstance(value, Path) else value
+def _written(value: object) -> Any:
+    return str(value) if isinstance(value, Path) else _members(value)
+
+
+def _members(value: object) -> dict[str, Any]:
+    names = _field_names(cast(Hashable, type(value)))
+    known = vars(value)  # in the fields' order, perhaps with cached properties
+    return known if len(known) == len(names) else {name: known[name] for name in names}
 
 
 @cache
 def _field_names(kind: Any) -> tuple[str, ...]:
-    """Empty if it is not a dataclass."""
-    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
+    """Raise TypeError if it is not a dataclass."""
+    return tuple(field.name for field in fields(kind))

@@ -106,8 +106,7 @@ def _flow(
     direction = stream.direction
     first_ns = stream.first_ns
     can_compare = trace.clocks.between(direction.src, direction.dst)
-    arrived = stream.received if can_compare else stream.sent
-    duration_ns = max(0, int(arrived.time_ns.max()) - first_ns)
+    duration_ns = max(0, (stream.arrived_ns if can_compare else stream.last_ns) - first_ns)
     nbytes = stream.nbytes - stream.unseen_nbytes
     return FlowFigures(
         src=direction.src,
@@ -125,7 +124,7 @@ def _flow(
         start_ns=first_ns - origin_ns,
         duration_ns=duration_ns,
         goodput_bps=nbytes * 8e9 / duration_ns if duration_ns else None,
-        retransmitted=len(stream.retransmitted_at),
+        retransmitted=stream.n_retransmitted,
         out_of_order=figures.out_of_order,
         reset=bool(figures.reset),
         rtt_ns=figures.rtt_ns,
@@ -137,11 +136,10 @@ def _flow(
 def _columns(trace: Trace, streams: Sequence[Stream]) -> Iterator[_Figures]:
     rows_of = by_direction(trace.captures)
     packets, place_of = _tcp_packets(trace.captures, rows_of)
+    parts = [stream.seen.sent_pieces for stream in streams]
     pieces = Pieces(
-        at=_ends([len(stream.sent.time_ns) for stream in streams]),
-        start=_joined([stream.sent.cover.start for stream in streams]),
-        end=_joined([stream.sent.cover.end for stream in streams]),
-        sent_ns=_joined([stream.sent.time_ns for stream in streams]),
+        _ends([len(start) for start, _, _ in parts]),
+        *(_joined([part[i] for part in parts]) for i in range(3)),
     )
     own = _spans([[place_of[n].get(s.direction) for n in s.near_src] for s in streams])
     counted = nothing_counted(len(streams))
@@ -178,7 +176,8 @@ def _round_trips(
 ) -> list[Percentiles | None]:
     """Departure to the first ACK of exactly a segment's end, where both were seen at the same point."""
     answers = _spans([[place_of[n].get(s.direction.reverse) for n in s.near_src] for s in streams])
-    repeated = [np.sort(stream.retransmitted_at) for stream in streams]
+    none = np.empty(0, np.int64)
+    repeated = [np.sort(s.retransmitted_at) if s.n_retransmitted else none for s in streams]
     delays = np.empty(int((answers.end - answers.begin).sum()), np.int64)
     ends = round_trips(
         packets,

@@ -85,7 +85,8 @@ class Framing(Protocol):
     """`fit` judges one connection (None: certainly not); `read` is given all that were found to fit.
 
     Both must survive anything that a file may hold, in time and memory that grow with it at most linearly.
-    `is_training` is False for what only sets a job up or watches it.
+    `is_training` is False for what only sets a job up or watches it.  A framing may also have a method
+    `rules_out`, which says of many connections at once that `fit` would be None, as the built-in ones have.
     """
 
     @property

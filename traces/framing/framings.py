@@ -4,10 +4,15 @@ A package adds one with an entry point in the group `gradwire.framing`: an objec
 `traces.framing.frames.Framing`.  It cannot replace a built-in.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
+from typing import Protocol, runtime_checkable
 
+import numpy as np
+
+from gradwire.traces.framing.beginnings import Beginnings, Mask, beginnings
 from gradwire.traces.framing.frames import Fit, Framing
 from gradwire.traces.framing.gloo_framing import Gloo
 from gradwire.traces.framing.grpc_framing import Grpc
@@ -20,6 +25,14 @@ from gradwire.traces.plugins import loaded_with
 GROUP = "gradwire.framing"
 BUILT_IN: tuple[Framing, ...] = (Gloo(), Mpi(), Store(), MpiControl(), Grpc(), Plain())
 NEEDED = ("name", "is_training", "fit", "read")  # of a Framing
+_NOTHING = Fit(0.0, "no framing fits")
+
+
+@runtime_checkable
+class RulesOut(Protocol):
+    """What a framing may have besides: where `fit` would surely be None, by how connections begin."""
+
+    def rules_out(self, seen: Beginnings, /) -> Mask: ...
 
 
 @dataclass(frozen=True)
@@ -39,9 +52,22 @@ def framings() -> tuple[Framing, ...]:
     return (*BUILT_IN, *(loaded_with(entry, *NEEDED) for entry in offered))
 
 
+def choose_all(connections: Sequence[Connection]) -> tuple[Choice, ...]:
+    """The framing that fits each best; those that all framings rule out by how they begin fit none."""
+    rules = [framing.rules_out for framing in framings() if isinstance(framing, RulesOut)]
+    if not connections or len(rules) < len(framings()):
+        return tuple(map(choose, connections))
+    seen = beginnings(connections)
+    is_none = np.logical_and.reduce([rules_out(seen) for rules_out in rules]).tolist()
+    return tuple(
+        Choice(connection, None, _NOTHING) if fits_none else choose(connection)
+        for connection, fits_none in zip(connections, is_none, strict=True)
+    )
+
+
 def choose(connection: Connection) -> Choice:
     """The framing that fits best; of equally good ones the first."""
-    best = Choice(connection, None, Fit(0.0, "no framing fits"))
+    best = Choice(connection, None, _NOTHING)
     for framing in framings():
         if isinstance(framing, Plain) and best.fit.confidence >= framing.most_confidence:
             continue

@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from gradwire.traces.framing.beginnings import Beginnings, Mask
 from gradwire.traces.framing.frames import Fit, Found, Frame, Hidden, MessageKind, Reading
-from gradwire.traces.framing.gloo import COLLECTIVES, HELLO_NBYTES, Opcode, unpack_slot
+from gradwire.traces.framing.gloo import COLLECTIVES, HELLO_NBYTES, PREAMBLE_NBYTES, Opcode, unpack_slot
 from gradwire.traces.framing.gloo_decode import GlooDecoded, GlooFrame, decode
 from gradwire.traces.framing.gloo_hidden import Recovered, recover
 from gradwire.traces.packets.directions import Direction
@@ -33,6 +36,17 @@ class Gloo:
         if _only_greets(connection):
             return Fit(0.5, f"{HELLO_NBYTES} bytes from the opener, a rank's number, and nothing else")
         return None
+
+    def rules_out(self, seen: Beginnings) -> Mask:
+        """Where no preamble can be in any stream, or what must be the first one is none."""
+        start = np.where(seen.opens, HELLO_NBYTES, 0)
+        length, opcode = seen.number_at(start), seen.number_at(start + 8)
+        is_none = (length < PREAMBLE_NBYTES) | (opcode > Opcode.RECV_READY)
+        is_read = seen.n_visible >= start + PREAMBLE_NBYTES
+        is_short = seen.nbytes < start + PREAMBLE_NBYTES
+        only_greets = seen.opens & (seen.nbytes == HELLO_NBYTES)
+        knows_start = seen.opens | seen.answers
+        return seen.all_of(knows_start & (is_short | (is_read & is_none)) & ~only_greets)
 
     def read(self, connections: Sequence[Connection]) -> Found:
         decoded: dict[Direction, GlooDecoded] = {}

@@ -10,9 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+import numpy as np
+
+from gradwire.traces.framing.beginnings import Beginnings, Mask
 from gradwire.traces.framing.frames import SEND, UNKNOWN_TAG, Fit, Found, Frame, Hidden, MessageKind, Reading
 from gradwire.traces.framing.grpc import GrpcMessage, GrpcSide, read_side
 from gradwire.traces.framing.grpc_hidden import FilledRest, Filler, shape_of
+from gradwire.traces.framing.http2 import HEADER_NBYTES, PREFACE, TYPE_AT, FrameType
 from gradwire.traces.framing.http2_decode import decode
 from gradwire.traces.packets.streams import Connection
 
@@ -118,6 +122,19 @@ class Grpc:
         if messages:
             return Fit(_UNREADABLE, f"HTTP/2, but none of {len(messages)} bodies begins as gRPC's would")
         return Fit(_FRAMED, "HTTP/2's frames, without any message")
+
+    def rules_out(self, seen: Beginnings) -> Mask:
+        """Where a side that the capture saw from its beginning on does not begin as HTTP/2 does: the client
+        with its preface, the server with a frame of SETTINGS.
+        """
+        n_preface = len(PREFACE)
+        is_preface = (seen.head[:, :n_preface] == np.frombuffer(PREFACE, np.uint8)).all(axis=1)
+        is_no_client = seen.opens & ((seen.nbytes < n_preface) | (seen.n_visible >= n_preface) & ~is_preface)
+        is_settings = seen.head[:, TYPE_AT] == FrameType.SETTINGS
+        is_no_server = seen.answers & (
+            (seen.nbytes < HEADER_NBYTES) | (seen.n_visible >= HEADER_NBYTES) & ~is_settings
+        )
+        return seen.any_of(is_no_client | is_no_server)
 
     def read(self, connections: Sequence[Connection]) -> Found:
         dialogues = [_dialogue(connection) for connection in connections]

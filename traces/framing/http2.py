@@ -11,6 +11,7 @@ from gradwire.traces.packets.streams import Stream
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEADER_NBYTES = 9
+TYPE_AT = 3  # in a frame's header
 MAX_HOPS = 8  # frames that are looked at to confirm that a place is the beginning of one
 
 

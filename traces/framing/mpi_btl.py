@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 HANDSHAKE_NBYTES = 24
 MAGIC = b"OPAL-TCP-BTL\0"
+MAGIC_AT = 8  # in the handshake
 BTL_NBYTES = 8  # tag u8, type u8, count u16, size u32
 SEGMENT_NBYTES = 16  # address u64, size u64
 HEAD_NBYTES = BTL_NBYTES + 72  # no header is longer than an extended RNDV's 32 + 32 or a PUT request's 56
@@ -125,7 +126,7 @@ def decode_handshake(head: bytes) -> Process | None:
 
     The name is in network order in builds for heterogeneous clusters only; the smaller number is a rank.
     """
-    if len(head) < HANDSHAKE_NBYTES or head[8 : 8 + len(MAGIC)] != MAGIC:
+    if len(head) < HANDSHAKE_NBYTES or head[MAGIC_AT : MAGIC_AT + len(MAGIC)] != MAGIC:
         return None
     little, big = Process(*struct.unpack_from("<II", head)), Process(*struct.unpack_from(">II", head))
     return min(little, big, key=lambda name: name.number)

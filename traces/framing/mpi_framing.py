@@ -10,8 +10,19 @@ receiver's requests are RECV_READY; FINs and handshakes are CONTROL.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
+from gradwire.traces.framing.beginnings import Beginnings, Mask
 from gradwire.traces.framing.frames import Fit, Found, Hidden, Reading
-from gradwire.traces.framing.mpi_btl import WORLD, Process, What
+from gradwire.traces.framing.mpi_btl import (
+    HANDSHAKE_NBYTES,
+    MAGIC,
+    MAGIC_AT,
+    SURE_NBYTES,
+    WORLD,
+    Process,
+    What,
+)
 from gradwire.traces.framing.mpi_decode import MpiDecoded, decode, header_nbytes
 from gradwire.traces.framing.mpi_hidden import recovered
 from gradwire.traces.framing.mpi_messages import Frames, frames_of
@@ -46,6 +57,13 @@ class Mpi:
         return Fit(
             0.9, f"{n_fragments} fragments that Open MPI's TCP BTL would write; no handshake was captured"
         )
+
+    def rules_out(self, seen: Beginnings) -> Mask:
+        """Where all streams begin with something else than the handshake, or are shorter than fragments."""
+        magic = np.frombuffer(MAGIC, np.uint8)
+        is_magic = (seen.head[:, MAGIC_AT : MAGIC_AT + len(magic)] == magic).all(axis=1)
+        is_other = (seen.opens | seen.answers) & (seen.n_visible >= HANDSHAKE_NBYTES) & ~is_magic
+        return seen.all_of(is_other | (seen.nbytes < SURE_NBYTES))
 
     def read(self, connections: Sequence[Connection]) -> Found:
         seen = [one for c in connections for stream in c.streams if (one := decode(stream)) is not None]

@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from gradwire.traces.framing.beginnings import Beginnings, Mask
 from gradwire.traces.framing.frames import SEND, UNKNOWN_TAG, Fit, Found, Frame, MessageKind, Reading
 from gradwire.traces.packets.cover import Ints, are_among
 from gradwire.traces.packets.streams import Connection, Stream
@@ -58,6 +59,10 @@ class Plain:
             return None
         largest = max(connection.streams, key=lambda stream: stream.nbytes)
         return _judged(pauses(largest), largest)
+
+    def rules_out(self, seen: Beginnings) -> Mask:
+        """Where too little is carried."""
+        return np.add.reduceat(seen.nbytes, seen.first) < MIN_NBYTES
 
     def read(self, connections: Sequence[Connection]) -> Found:
         readings = tuple(

@@ -9,11 +9,13 @@ a header of 64 bytes that says who it is and whom it wants, two processes of one
 import struct
 from collections.abc import Sequence
 
+from gradwire.traces.framing.beginnings import Beginnings, Mask
 from gradwire.traces.framing.frames import Fit, Found
 from gradwire.traces.framing.wellknown import STORE_PORT
 from gradwire.traces.packets.streams import Connection
 
 _HEADER = struct.Struct("!IIIIIIIB")  # origin's job and number, target's, tag, sequence, size, type
+_TYPE_AT = _HEADER.size - 1
 _IDENT = 1
 MAX_IDENT_NBYTES = 1 << 10  # a flag, a version and a security token
 _ROUTED_NBYTES = 32
@@ -31,6 +33,10 @@ class Store:
             return None
         return Fit(0.9, f"port {STORE_PORT}, where torch.distributed's processes meet")
 
+    def rules_out(self, seen: Beginnings) -> Mask:
+        """Where neither side has the port."""
+        return seen.all_of((seen.ports != STORE_PORT).all(axis=1))
+
     def read(self, connections: Sequence[Connection]) -> Found:  # noqa: ARG002
         return Found(())
 
@@ -46,6 +52,11 @@ class MpiControl:
         if not all(is_greeting(stream.visible.read(0, VISIBLE_NBYTES)) for stream in connection.streams):
             return None
         return Fit(0.9, "the greeting of Open MPI's daemons (oob/tcp), by which mpirun sets a job up")
+
+    def rules_out(self, seen: Beginnings) -> Mask:
+        """Where a side's first bytes are too few for a greeting, or of another type."""
+        is_other = (seen.n_visible > _TYPE_AT) & (seen.head[:, _TYPE_AT] != _IDENT)
+        return seen.any_of(is_other | (seen.nbytes < VISIBLE_NBYTES))
 
     def read(self, connections: Sequence[Connection]) -> Found:  # noqa: ARG002
         return Found(())

@@ -23,6 +23,7 @@ class Placed(NamedTuple):
 
     `first_seq` is the sequence number of byte 0, `nbytes` where the last byte ends, `unseen_nbytes` how many
     before it were not captured, `is_in_order` not 0 where this holds and all else here means anything.
+    `first_ns` and `last_ns` are when the first and the last packet were seen.
     """
 
     begin: Ints
@@ -30,6 +31,8 @@ class Placed(NamedTuple):
     first_seq: Ints
     nbytes: Ints
     unseen_nbytes: Ints
+    first_ns: Ints
+    last_ns: Ints
     is_in_order: Octets
 
 
@@ -66,12 +69,14 @@ class SeenInOrder:
         return distinct(self.columns.end[rows][self.columns.file.pushed[rows] != 0])
 
     @property
-    def sent(self) -> Timeline:
+    def sent_pieces(self) -> tuple[Ints, Ints, Ints]:
         rows = self._rows
-        start = self.columns.offset[rows]
-        return Timeline(
-            Cover(start, self.columns.end[rows], np.arange(len(start))), self.columns.file.time_ns[rows]
-        )
+        return self.columns.offset[rows], self.columns.end[rows], self.columns.file.time_ns[rows]
+
+    @property
+    def sent(self) -> Timeline:
+        start, end, time_ns = self.sent_pieces
+        return Timeline(Cover(start, end, np.arange(len(start))), time_ns)
 
     @property
     def received(self) -> Timeline:
@@ -95,15 +100,19 @@ def in_order(file: PayloadColumns, data: npt.NDArray[np.uint8], syn_seq: Ints) -
         first_seq=np.zeros(n_streams, np.int64),
         nbytes=np.zeros(n_streams, np.int64),
         unseen_nbytes=np.zeros(n_streams, np.int64),
+        first_ns=np.zeros(n_streams, np.int64),
+        last_ns=np.zeros(n_streams, np.int64),
         is_in_order=np.zeros(n_streams, np.uint8),
     )
     offset = np.empty(len(file.seq), np.int64)
-    _place(file.seq, file.nbytes, file.visible, syn_seq, placed, offset)
+    _place(file.seq, file.nbytes, file.visible, file.time_ns, syn_seq, placed, offset)
     return InOrder(file, data, placed, offset, offset + file.nbytes)
 
 
 @compiled
-def _place(seq: Words, nbytes: Counts, visible: Counts, syn_seq: Ints, placed: Placed, offset: Ints) -> None:
+def _place(
+    seq: Words, nbytes: Counts, visible: Counts, time_ns: Ints, syn_seq: Ints, placed: Placed, offset: Ints
+) -> None:
     """Fill `placed` and `offset`."""
     for stream in range(len(placed.begin)):
         begin, end = placed.begin[stream], placed.end[stream]
@@ -127,6 +136,7 @@ def _place(seq: Words, nbytes: Counts, visible: Counts, syn_seq: Ints, placed: P
         placed.first_seq[stream] = base
         placed.nbytes[stream] = reached
         placed.unseen_nbytes[stream] = unseen
+        placed.first_ns[stream], placed.last_ns[stream] = time_ns[begin], time_ns[end - 1]
         placed.is_in_order[stream] = is_in_order
 
 

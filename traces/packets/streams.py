@@ -39,6 +39,10 @@ class Segments:
     at: Ints
 
 
+SentPieces = tuple[Ints, Ints, Ints]
+"""The pieces that were seen near the source: start and end of each, and when."""
+
+
 class Seen(Protocol):
     """What the packets of a stream show; see `Stream`."""
 
@@ -50,6 +54,9 @@ class Seen(Protocol):
 
     @property
     def sent(self) -> Timeline: ...
+
+    @property
+    def sent_pieces(self) -> SentPieces: ...
 
     @property
     def received(self) -> Timeline: ...
@@ -68,6 +75,10 @@ class SeenPieces:
     received: Timeline
     visible: Readable
 
+    @property
+    def sent_pieces(self) -> SentPieces:
+        return self.sent.cover.start, self.sent.cover.end, self.sent.time_ns
+
 
 @dataclass(frozen=True)
 class Stream:
@@ -79,7 +90,9 @@ class Stream:
     captures are `near_src`; those of the point nearest the destination are `near_dst`, the same ones if it
     was captured at one point only.  `pushed_at` are the ends of packets with PSH, thus of the
     application's writes.  `nbytes` is where the last byte that was seen ends, `unseen_nbytes` counts those
-    before it that no file has: dropped by every capture.  `first_ns` is when the first one was sent.
+    before it that no file has: dropped by every capture.  `n_packets` were seen at the vantage,
+    `n_retransmitted` of them repeats.  `first_ns` and `last_ns` are when the first and the last piece were
+    sent, `arrived_ns` is when the last had been received.
     """
 
     direction: Direction
@@ -88,9 +101,12 @@ class Stream:
     near_src: tuple[int, ...]
     near_dst: tuple[int, ...]
     n_packets: int
+    n_retransmitted: int
     nbytes: int
     unseen_nbytes: int
     first_ns: int
+    last_ns: int
+    arrived_ns: int
     seen: Seen
 
     @cached_property
@@ -181,31 +197,25 @@ def _simple_streams(number: int, packets: Packets, file: PayloadColumns) -> dict
     columns = in_order(file, packets.data, syn_seq)
     placed = columns.placed
     n_packets = placed.end - placed.begin
-    first_ns = (
-        file.time_ns[np.minimum(placed.begin, len(file.time_ns) - 1)].tolist()
-        if len(file.time_ns)
-        else n_packets
-    )
     found: dict[Direction, Stream | None] = {}
     rows = zip(
         file.number,
         n_packets.tolist(),
-        placed.is_in_order.tolist(),
         has_syn.tolist(),
         is_opener,
-        *(column.tolist() for column in (placed.first_seq, placed.nbytes, placed.unseen_nbytes)),
-        first_ns,
+        *(column.tolist() for column in placed[2:]),
         strict=True,
     )
     here = (number,)
-    for place, (direction, n, is_ordered, knows, opens, first_seq, nbytes, unseen, first) in enumerate(rows):
+    for place, (direction, n, knows, opens, first_seq, nbytes, unseen, first, last, is_ordered) in enumerate(
+        rows
+    ):
         if not n:
             found[direction] = None
         elif is_ordered:
-            opener = opens if knows else None
-            seen = SeenInOrder(columns, place)
+            opener, seen = opens if knows else None, SeenInOrder(columns, place)
             found[direction] = Stream(
-                direction, opener, first_seq, here, here, n, nbytes, unseen, first, seen
+                direction, opener, first_seq, here, here, n, 0, nbytes, unseen, first, last, last, seen
             )
     return found
 
@@ -253,9 +263,12 @@ def _stream(
         near_src=tuple(by_point[nearest_src[0]]),
         near_dst=tuple(by_point[nearest_dst[0]]),
         n_packets=len(vantage.offset),
+        n_retransmitted=int(np.count_nonzero(repeated)),
         nbytes=nbytes,
         unseen_nbytes=nbytes - int((sent.cover.end - sent.cover.start).sum()),
         first_ns=int(sent.time_ns.min()),
+        last_ns=int(sent.time_ns.max()),
+        arrived_ns=int(received.time_ns.max()),
         seen=SeenPieces(
             retransmitted_at=vantage.offset[repeated],
             pushed_at=distinct((vantage.offset + vantage.nbytes)[vantage.pushed != 0]),
