@@ -3,10 +3,11 @@
 import time
 from collections.abc import Collection, Mapping
 
-from gradwire.emu.network.rtnetlink import LinkState, link_state
+from gradwire.emu.network.rtnetlink import LinkState, link_state, link_states
 
 _CARRIER_S = 20.0
 _LOOK_S = 0.001
+_FEW = 8  # interfaces are asked for one by one, not all at once
 
 
 def await_carriers(indices: Collection[int]) -> None:
@@ -20,9 +21,10 @@ def await_carriers(indices: Collection[int]) -> None:
     deadline_s = time.monotonic() + _CARRIER_S
     waiting = set(indices)
     while waiting:
-        states = {index: link_state(index) for index in waiting}
-        others = {state.other for state in states.values() if state.other is not None}
-        states |= {index: link_state(index) for index in others - waiting}
+        states = link_states() if len(waiting) > _FEW else {}
+        states |= {index: link_state(index) for index in waiting - states.keys()}
+        others = {states[index].other for index in waiting} - {None}
+        states |= {index: link_state(index) for index in others - states.keys() if index is not None}
         waiting = {index for index in waiting if not _sends(index, states)}
         if waiting:
             if time.monotonic() > deadline_s:

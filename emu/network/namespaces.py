@@ -2,12 +2,16 @@
 
 import ctypes
 import os
+import signal
 import subprocess
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 _CLONE_NEWNET = 0x40000000
 _END_S = 5.0
+_PROCESSES = Path(__file__).with_name("hostprocesses.py")
 
 
 class HostFailed(OSError):
@@ -15,44 +19,42 @@ class HostFailed(OSError):
 
 
 @contextmanager
-def hosts_started(names: Iterable[str]) -> Iterator[dict[str, int]]:
+def hosts_started(names: Sequence[str]) -> Iterator[dict[str, int]]:
     """The process id of each host while this is open; it is alone in new network and mount namespaces.
 
-    Mininet's own `mnexec` makes them, with a /sys that shows them; a shell that waits for the end of its
-    input keeps them, and that end comes even if we are killed.  In sessions of their own they do not hear
-    a terminal's Ctrl-C, which may be meant for a `ping` at Mininet's prompt.  Raise HostFailed.
+    They wait for the end of their input, and that comes even if we are killed.  In a session of their own
+    they do not hear a terminal's Ctrl-C, which may be meant for a `ping` at Mininet's prompt.  Raise
+    HostFailed.
     """
-    ready, tell = os.pipe()
     wait, hold = os.pipe()
-    processes: dict[str, subprocess.Popen[bytes]] = {}
+    command = [sys.executable, "-I", "-S", str(_PROCESSES), *names]
+    process = subprocess.Popen(command, stdin=wait, stdout=subprocess.PIPE, start_new_session=True)
+    os.close(wait)
+    pid_of: dict[str, int] = {}
+    assert process.stdout
     try:
-        for name in names:
-            command = ["mnexec", "-np", "sh", "-c", "read end", name]  # the name is for whoever calls `ps`
-            processes[name] = subprocess.Popen(command, stdin=wait, stdout=tell, start_new_session=True)
-        os.close(tell)
-        os.close(wait)
-        _await_lines(ready, len(processes))
-        yield {name: process.pid for name, process in processes.items()}
+        pid_of = read_pids(names, process.stdout)
+        yield pid_of
     finally:
-        for fd in (hold, ready):
-            os.close(fd)
-        for process in processes.values():
-            process.kill()
-        for process in processes.values():
-            process.wait(_END_S)
+        for pid in pid_of.values():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        os.close(hold)
+        process.wait(_END_S)
+        process.stdout.close()
 
 
-def _await_lines(ready: int, n_lines: int) -> None:
-    """mnexec writes a line when its namespaces are there, and ends silently when they are refused."""
-    n_read = 0
-    while n_read < n_lines:
-        octets = os.read(ready, 1 << 16)
-        if not octets:
-            raise HostFailed(
-                f"mnexec made the namespaces of {n_read} of {n_lines} hosts: check that you are root "
-                "and that / is a mount point"
-            )
-        n_read += octets.count(b"\n")
+def read_pids(names: Sequence[str], lines: Iterable[bytes]) -> dict[str, int]:
+    """What the hosts' processes write, by host in the order of `names`.  Raise HostFailed."""
+    pids: dict[str, int] = {}
+    for line in lines:
+        number, pid, *refused = line.decode().split(maxsplit=2)
+        if refused:
+            raise HostFailed(f"host {names[int(number)]}: {refused[0].strip()}: check that you are root")
+        pids[names[int(number)]] = int(pid)
+        if len(pids) == len(names):
+            return {name: pids[name] for name in names}
+    raise HostFailed(f"only {len(pids)} of {len(names)} hosts' processes could be started")
 
 
 def enter(pid: int) -> list[str]:

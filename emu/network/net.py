@@ -9,8 +9,7 @@ import socket
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import ExitStack, contextmanager, suppress
 
 from mininet.net import Mininet
 
@@ -213,12 +212,15 @@ def _configure_hosts(
     up would find one header for all of them.
     """
     sysctls, controls = host_sysctls(transport), transport.congestion_control
+    neighbours_at: dict[int, dict[str, rtnetlink.Request]] = {}  # by interface, whose index most share
     for host, pid in pid_of.items():
         name = interface(host, HOST_PORT)
         with inside(pid):
             _write_sysctls(sysctls)
             ifindex = socket.if_nametoindex(name)
-            rtnetlink.carry_out(_addresses(fabric, host, ifindex, controls))
+            if ifindex not in neighbours_at:
+                neighbours_at[ifindex] = _neighbours(fabric, ifindex)
+            rtnetlink.carry_out(_addresses(fabric, host, ifindex, controls, neighbours_at[ifindex]))
             rtnetlink.carry_out(htb.requests(ifindex, shape_of(Egress(host, HOST_PORT))))
             if name in sums_at:
                 offload.switch_off(name, offload.UDP_SEGMENTATION)
@@ -227,24 +229,31 @@ def _configure_hosts(
 
 
 def _addresses(
-    fabric: Fabric, host: str, ifindex: int, congestion_control: str
+    fabric: Fabric,
+    host: str,
+    ifindex: int,
+    congestion_control: str,
+    neighbours: Mapping[str, rtnetlink.Request],
 ) -> Iterator[rtnetlink.Request]:
-    """A host's address, and everybody else's in its neighbour table (no ARP), that of who adds up as well."""
+    """A host's address, and everybody else's in its neighbour table (no ARP)."""
     yield rtnetlink.link_up(_LOOPBACK)
     yield rtnetlink.link_up(ifindex)
     yield rtnetlink.address(ifindex, fabric.ip(host), _PREFIX_LENGTH)
     yield rtnetlink.congestion_control(ifindex, fabric.ip(host), _PREFIX_LENGTH, congestion_control)
-    for other in fabric.hosts:
-        if other != host:
-            yield rtnetlink.neighbour(ifindex, fabric.ip(other), fabric.mac(other))
-    yield rtnetlink.neighbour(ifindex, AGGREGATOR_IP, AGGREGATOR_MAC)
+    yield from (neighbour for other, neighbour in neighbours.items() if other != host)
+
+
+def _neighbours(fabric: Fabric, ifindex: int) -> dict[str, rtnetlink.Request]:
+    """All hosts, and who adds up, as neighbours at an interface."""
+    addresses = {host: (fabric.ip(host), fabric.mac(host)) for host in fabric.hosts}
+    addresses[AGGREGATOR_IP] = AGGREGATOR_IP, AGGREGATOR_MAC
+    return {who: rtnetlink.neighbour(ifindex, *address) for who, address in addresses.items()}
 
 
 def _write_sysctls(values: dict[str, str]) -> None:
     for key, value in values.items():
-        path = Path("/proc/sys") / key
-        if path.exists():
-            path.write_text(value)
+        with suppress(FileNotFoundError), open(f"/proc/sys/{key}", "wb", buffering=0) as file:
+            file.write(value.encode())
 
 
 def _batch(command: list[str], lines: Iterable[str]) -> None:

@@ -9,7 +9,6 @@ import socket
 import struct
 import sys
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network
 from typing import NamedTuple
 
@@ -19,7 +18,8 @@ NLM_F_REQUEST, NLM_F_ACK, NLM_F_ECHO, NLM_F_DUMP = 1, 4, 8, 0x300
 _NLM_F_REPLACE, _NLM_F_EXCL, _NLM_F_CREATE = 0x100, 0x200, 0x400
 CREATE = NLM_F_REQUEST | _NLM_F_CREATE | _NLM_F_EXCL
 IFF_UP, IFF_RUNNING = 0x1, 0x40
-_IFLA_LINK, _IFLA_OPERSTATE, _IFLA_LINK_NETNSID = 5, 16, 37
+_IFLA_LINK, _IFLA_OPERSTATE, _IFLA_EXT_MASK, _IFLA_LINK_NETNSID = 5, 16, 29, 37
+_SKIP_STATISTICS = 8  # RTEXT_FILTER_SKIP_STATS
 _IF_OPER_UP = b"\x06"
 _NUD_PERMANENT = 0x80
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
@@ -74,7 +74,6 @@ def congestion_control(ifindex: int, ip: str, prefix_length: int, name: str) -> 
     return _RTM_NEWROUTE, NLM_F_REQUEST | _NLM_F_REPLACE, body
 
 
-@lru_cache(maxsize=4096)  # hosts tell much the same of each other, and have the same index
 def neighbour(ifindex: int, ip: str, mac: str) -> Request:
     """Who has `ip`, for ever: nobody will ask for it by ARP."""
     body = _NDMSG.pack(socket.AF_INET, ifindex, _NUD_PERMANENT, 0, 0)
@@ -125,6 +124,30 @@ def link_state(ifindex: int) -> LinkState:
     if kind == _NLMSG_ERROR:
         error = -_ERROR.unpack_from(answer)[0]
         raise OSError(error, f"interface {ifindex}: {os.strerror(error)}")
+    return _state(answer)
+
+
+def link_states() -> dict[int, LinkState]:
+    """Of all interfaces of this network namespace, by their indices.  Raise OSError."""
+    states: dict[int, LinkState] = {}
+    with netlink_socket() as netlink:
+        body = IFINFOMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
+        body += attribute(_IFLA_EXT_MASK, _SKIP_STATISTICS.to_bytes(4, sys.byteorder))
+        netlink.send(encoded(_RTM_GETLINK, NLM_F_REQUEST | NLM_F_DUMP, 0, body))
+        is_over = False
+        while not is_over:
+            part = netlink.recv(_ANSWER_NBYTES)
+            is_over = ends_dump(part)
+            for kind, _, answer in messages(part):
+                if kind == RTM_NEWLINK:
+                    states[IFINFOMSG.unpack_from(answer)[2]] = _state(answer)
+                elif kind == _NLMSG_ERROR:
+                    error = -_ERROR.unpack_from(answer)[0]
+                    raise OSError(error, f"interfaces: {os.strerror(error)}")
+    return states
+
+
+def _state(answer: bytes) -> LinkState:
     by_type = attributes(answer[IFINFOMSG.size :])
     is_here = _IFLA_LINK in by_type and _IFLA_LINK_NETNSID not in by_type
     other = int.from_bytes(by_type[_IFLA_LINK], sys.byteorder) if is_here else None

@@ -1,5 +1,6 @@
 """Messages to the kernel, byte for byte as `ip` sends them, and its answers taken apart."""
 
+import socket
 import sys
 
 import pytest
@@ -66,3 +67,10 @@ def test_a_dump_ends_with_its_last_datagram_or_with_an_error() -> None:
     assert [rtnetlink.ends_dump(answer) for answer in (rule, rule + rule, rule + done, done, error, b"")] == [
         False, False, True, True, True, True,
     ]  # fmt: skip
+
+
+def test_interfaces_asked_for_all_at_once_are_as_one_by_one() -> None:
+    states = rtnetlink.link_states()
+    there = {index for index, _ in socket.if_nameindex()} & states.keys()  # others may come and go
+    assert socket.if_nametoindex("lo") in there
+    assert {index: states[index] for index in there} == {i: rtnetlink.link_state(i) for i in there}
