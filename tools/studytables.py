@@ -84,9 +84,17 @@ def _answer(some: Sequence[SeedSummary]) -> str:
     largest = max(each.first.cell.bytes for each in some)
     some = [each for each in some if each.first.cell.bytes == largest]
     best = min(some, key=lambda each: float(f"{each.mean_s:.6g}"))  # of those that round alike the first
-    seeds = f"mean of {best.n_seeds} seeds" if best.n_seeds > 1 else "one seed"
     job = f" of {best.first.job}" if best.first.job else ""
-    return f"Best{job}: {best.first.cell.name}: {show_s(best.mean_s)}, {seeds}."
+    what = f"Best{job}: {best.first.cell.name}" if len(some) > 1 else best.first.name
+    return f"{what}: {show_s(best.mean_s)}, {show_span(best)}."
+
+
+def show_span(each: SeedSummary) -> str:
+    """`mean of 10 seeds, which take 2 s to 4 s`."""
+    if each.n_seeds == 1:
+        return "one seed"
+    least, most = (show_s(time_s) for time_s in (min(each.times_s), max(each.times_s)))
+    return f"mean of {each.n_seeds} seeds, which take {f'{least} to {most}' if least != most else 'the same'}"
 
 
 def is_sent(results: Sequence[CellResult]) -> bool:

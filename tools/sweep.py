@@ -91,7 +91,7 @@ def _worker(
         return partial(on_cluster, address=ray)
     if study.sends:
         return partial(_one_after_the_other, runs=folder / RUNS, view=view)
-    return partial(_in_processes, n_processes=processes or len(os.sched_getaffinity(0)))
+    return partial(in_processes, n_processes=processes or len(os.sched_getaffinity(0)))
 
 
 def work_out(
@@ -136,7 +136,7 @@ def _one_after_the_other(
     yield from ((each, replays.result(each)) for each in todo)
 
 
-def _in_processes(
+def in_processes(
     todo: Sequence[StudyCell], tell: Tell, n_processes: int
 ) -> Generator[tuple[StudyCell, CellResult], None, None]:
     """Each cell as it is done.  Raise what planning raises for a bug, and OSError for a process that died."""

@@ -34,7 +34,9 @@ def test_the_mean_is_over_the_seeds_that_were_planned() -> None:
 
 
 def test_a_combination_that_is_refused_with_one_seed_is_not_the_best() -> None:
-    assert answers_of_study(SEEDED) == ["Best: ring, linear, a on star:hosts=4: 3 s, mean of 2 seeds."]
+    assert answers_of_study(SEEDED) == [
+        "ring, linear, a on star:hosts=4: 3 s, mean of 2 seeds, which take 2 s to 4 s."
+    ]
     assert refused(SEEDED) == {"no": ["ring, linear, b on star:hosts=4, seed 1"]}
 
 
@@ -68,7 +70,9 @@ def test_of_combinations_that_were_measured_only_valid_ones_are_best_and_the_oth
         ((1.0, 1.0), 1, False),
         ((2.0, 3.0), 2, True),
     ]
-    assert answers_of_study(results) == ["Best: ring, linear, slow on star:hosts=4: 2.5 s, mean of 2 seeds."]
+    assert answers_of_study(results) == [
+        "ring, linear, slow on star:hosts=4: 2.5 s, mean of 2 seeds, which take 2 s to 3 s."
+    ]
     assert not_valid(results) == {"the processors were busy": ["ring, linear, fast on star:hosts=4, seed 1"]}
     ((_, chart, _),) = seed_charts(summaries(results))
     assert chart.count('class="bar invalid"') == 1

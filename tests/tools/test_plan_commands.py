@@ -424,3 +424,46 @@ def test_a_plan_works_its_closed_form_out_once(
         monkeypatch.setattr(module, "closed_time", counted)
     assert run("plan", job, "--algorithm", "ring", "--fabric", "star:hosts=8", *options) == 0
     assert len(asked) == 1 + options.count("--algorithm")
+
+
+def test_seeds_make_a_span_of_what_is_drawn_at_random(capsys: pytest.CaptureFixture[str], job: str) -> None:
+    """On a star with two slow cables a ring of two is slow if a rank is on one of them; all else is alike."""
+    fabric = "star:hosts=16,rate=50M,rate@h0=10M,rate@h1=10M"
+    words = ["plan", job, "--fabric", fabric, "--algorithm", "ring", "--placement", "random"]
+    assert run(*words, "--seeds", "0..5", "--json") == 0
+    (span,) = printed_json(capsys)["cells"]
+    alone = []
+    for seed in span["seeds"]:
+        assert run(*words, "--seed", str(seed), "--json") == 0
+        alone.append(printed_json(capsys)["fluid_s"])
+    assert span["seeds"] == list(range(6))
+    assert span["fluid_s"] == alone
+    assert (span["least_s"], span["most_s"]) == (min(alone), max(alone))
+    assert span["least_s"] < span["most_s"]
+    assert span["mean_s"] == pytest.approx(sum(alone) / 6)
+    assert set(span) == documented_fields("plan --seeds --json: cells")
+
+
+def test_a_span_is_said_in_the_table_and_the_sentence(capsys: pytest.CaptureFixture[str], job: str) -> None:
+    assert (
+        run("plan", job, "--fabric", "star:hosts=8", "--algorithm", "ring", "--seeds", "3", "--seeds", "4")
+        == 0
+    )
+    shown = capsys.readouterr().out
+    assert re.search(r"planned +least +mean +longest", shown)
+    assert "mean of 2 seeds, which take the same." in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--seeds", "x"], "'x' is not a seed: write it like 3 or 0..9"),
+        (["--seeds", "0..3", "--seed", "1"], "--seed: it is not with --seeds"),
+        (["--seeds", "0..3", "--html", "a.html"], "--html: it is not with --seeds"),
+    ],
+)
+def test_what_cannot_be_with_seeds_is_refused(
+    words: list[str], why: str, capsys: pytest.CaptureFixture[str], job: str
+) -> None:
+    assert run("plan", job, *words) == 1
+    assert why in capsys.readouterr().err

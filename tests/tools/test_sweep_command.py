@@ -19,7 +19,8 @@ from gradwire.tools import cellplanning, cli, study, sweep
 from gradwire.tools.cellfiles import load_cell, save_cell
 from gradwire.tools.labfile import read_lab
 from gradwire.tools.planmatrix import planned
-from gradwire.tools.study import parse_seeds, study_of
+from gradwire.tools.seeds import parse_seeds
+from gradwire.tools.study import study_of
 from gradwire.tools.sweep import run_study, work_out
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_run
@@ -161,12 +162,12 @@ def test_a_process_that_is_killed_is_named_and_what_was_kept_stays(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cells = study_of(read_lab(path)).cells
-    work_out(cells[:2], tmp_path, partial(sweep._in_processes, n_processes=1), quiet=True)
+    work_out(cells[:2], tmp_path, partial(sweep.in_processes, n_processes=1), quiet=True)
     monkeypatch.setattr(sweep, "plan_cell", _die)
     with pytest.raises(
         OSError, match=r"a planning process was killed .*, with \S+, random, ecmp on star:hosts=4"
     ):
-        work_out(cells, tmp_path, partial(sweep._in_processes, n_processes=2), quiet=True)
+        work_out(cells, tmp_path, partial(sweep.in_processes, n_processes=2), quiet=True)
     assert [load_cell(tmp_path, each) is not None for each in cells] == [True] * 2 + [False] * 4
 
 
@@ -183,7 +184,7 @@ def test_an_interruption_says_what_is_kept(
 
     monkeypatch.setattr(sweep, "plan_cell", interrupted)
     with pytest.raises(KeyboardInterrupt, match=r"3 cells in .*; the same command goes on from there"):
-        work_out(cells, tmp_path, partial(sweep._in_processes, n_processes=1), quiet=True)
+        work_out(cells, tmp_path, partial(sweep.in_processes, n_processes=1), quiet=True)
 
 
 @pytest.mark.parametrize(
@@ -324,7 +325,7 @@ def test_every_job_is_planned_in_every_cell_and_what_cannot_be_is_listed(
     rows = pd.read_parquet(tmp_path / "out" / "rows.parquet")
     assert list(rows["job"])[:3] == ["sums", "gathered", "too many"]
     page = (tmp_path / "out" / "study.html").read_text()
-    assert "Best of sums:" in page
+    assert "sums: ring, random, ecmp on star:hosts=4,rate=50M: " in page
     assert "too many: ring" in page.split("Refused")[1]
 
 

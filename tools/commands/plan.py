@@ -7,7 +7,10 @@ import typer
 
 from gradwire.tools.choiceoptions import takes_choices
 from gradwire.tools.choices import MatrixChoices, NetworkChoices, TrafficChoices
+from gradwire.tools.givenoptions import refuse_given
 from gradwire.tools.options import MODEL, HtmlOption, JobArgument, JsonOption, ParquetOption
+
+ALONE = ("seed", "engine", "out", "machines", "html", "parquet")  # what one seed has
 
 
 @takes_choices
@@ -40,6 +43,16 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
             "(docs/machines.md).",
         ),
     ] = None,
+    seeds: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--seeds",
+            metavar="N|A..B",
+            help="Plan with each of these seeds, e.g. 0..9, and show the least, mean and longest time: "
+            "of a random placement, or of routes by a hash, one seed is one draw.",
+            show_default=False,
+        ),
+    ] = None,
     html: HtmlOption = None,
     parquet: ParquetOption = None,
     as_json: JsonOption = False,
@@ -48,10 +61,18 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
 
     This needs no root and no network. The same arguments always give the same
     plan. Repeat --fabric, --algorithm, --placement or --routes to compare: each
-    combination is one row, and the last line says which is best. Given a
-    plan.json, `plan` shows it and refuses options that the plan has already
-    fixed.
+    combination is one row, and the last line says which is best. With --seeds
+    each row is a span over seeds. Given a plan.json, `plan` shows it and refuses
+    options that the plan has already fixed.
     """
+    if seeds:
+        refuse_given(
+            context, ALONE, "it is not with --seeds, which prints a table; gradwire sweep writes files"
+        )
+        from gradwire.tools.work.planseeds import plan_with_seeds
+
+        plan_with_seeds(job, seeds, matrix, network, traffic, as_json=as_json)
+        return
     from gradwire.tools.work.plan import plan_job
 
     plan_job(
