@@ -1,32 +1,38 @@
-"""What three engines say of the same plans: `.venv/bin/python -m benchmarks.engines [--run] [--large]`.
+"""What all engines say of the same plans: `.venv/bin/python -m benchmarks.engines [--run] [--large]`.
 
-For 8 and 16 ranks on several fabrics, with --large up to 1,024: the time by the fluid model and by SimGrid
-(after `setup --simgrid`), and how far apart they are.  With --run, as root, the plans are also carried out
-with packets (links of 50 Mb/s, 8 MiB), and the measured time is shown over the model's, with the verdict.
+For 8 and 16 ranks on several fabrics, on hosts drawn at random and over hashed routes: the time by the fluid
+model, and over it that by SimGrid (after `setup --simgrid`) and by ns-3, packet by packet (after
+`setup --ns3`).  With --run, as root, the plans are also carried out on the emulated fabric, and the median of
+the measured times is shown over the model's, with the verdict.  With --large up to 1,024 ranks, which only
+SimGrid is asked about.
 """
 
 import argparse
 import json
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+from gradwire.emu.engines import ns3, simgrid
 from gradwire.emu.project import PROJECT
-from gradwire.emu.simgrid.engine import check_set_up, simgrid_s
 from gradwire.planning import plan as plans
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.plan import Plan
+from gradwire.planning.refused import Refused
 from gradwire.planning.resolve import resolve
 from gradwire.planning.transport import fabric_transport
 from gradwire.traces.making.collectives import made_collective
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import PAIRWISE
+from gradwire.traces.units import parse_size
 
-NBYTES = 8 << 20
 SMALL = (
     (8, "star:hosts=8,rate=50M"),
     (8, "bigraph:n=4,m=2,rate=50M"),
+    (8, "fat-tree:k=4,rate=50M"),
+    (8, "leaf-spine:leaves=4,spines=2,hosts=4,rate=50M"),
     (16, "fat-tree:k=4,rate=50M"),
     (16, "leaf-spine:leaves=4,spines=2,hosts=4,rate=50M"),
 )
@@ -39,33 +45,37 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--run", action="store_true", help="also with packets, as root")
+    parser.add_argument("--run", action="store_true", help="also on the emulated fabric, as root")
     parser.add_argument("--large", action="store_true", help="also 128 to 1,024 ranks")
     parser.add_argument("--seeds", type=int, default=1, help="placements drawn for each plan")
+    parser.add_argument("--bytes", type=parse_size, default=8 << 20, help="of the collective (8MiB)")
+    parser.add_argument("--ranks", type=int, help="only with so many")
+    parser.add_argument("--fabric", default="", help="only fabrics whose specs have this in them")
     given = parser.parse_args()
-    check_set_up()
-    print(
-        "ranks fabric                                   algorithm         seed   model s SimGrid s    apart"
-    )
+    simgrid.check_set_up()
+    ns3.check_set_up()
+    print(f"{'':73}    model         over the model")
+    heads = f"{'ranks':5} {'fabric':45} {'algorithm':17} {'seed':4} {'s':>8}  SimGrid    ns-3"
+    print(f"{heads}{'  emulation' if given.run else ''}")
     for n_ranks, spec in SMALL + (LARGE if given.large else ()):
+        if given.ranks not in {None, n_ranks} or given.fabric not in spec:
+            continue
         for algorithm in ALGORITHMS if n_ranks <= SMALL[-1][0] else OF_MANY:
             for seed in range(given.seeds):
-                plan = _plan(n_ranks, spec, algorithm, seed)
-                model_s, other_s = plan.prediction.fluid_s, simgrid_s(plan)
-                print(
-                    f"{n_ranks:5} {spec:40} {algorithm:17} {seed:4} {model_s:9.5f} {other_s:9.5f} "
-                    f"{100 * (other_s / model_s - 1):+7.3f} %{_measured(plan) if given.run else ''}",
-                    flush=True,
-                )
+                plan = _plan(n_ranks, spec, algorithm, seed, given.bytes)
+                print(f"{n_ranks:5} {spec:45} {algorithm:17} {seed:4}", end=" ", flush=True)
+                for word in _words(plan, is_large=n_ranks > SMALL[-1][0], run=given.run):
+                    print(word, end="", flush=True)
+                print()
 
 
-def _plan(n_ranks: int, spec: str, algorithm: str, seed: int) -> Plan:
+def _plan(n_ranks: int, spec: str, algorithm: str, seed: int, nbytes: int) -> Plan:
     """On hosts drawn at random, over hashed routes: what collides on links."""
     fabric = parse_fabric(spec)
     kind: CollectiveKind = "alltoall" if algorithm == PAIRWISE else "allreduce"
     return resolve(
         fabric,
-        expand(made_collective(kind, n_ranks, NBYTES), algorithm),
+        expand(made_collective(kind, n_ranks, nbytes), algorithm),
         algorithm=algorithm,
         placement="random",
         routes="ecmp",
@@ -74,8 +84,27 @@ def _plan(n_ranks: int, spec: str, algorithm: str, seed: int) -> Plan:
     )
 
 
+def _words(plan: Plan, *, is_large: bool, run: bool) -> Iterator[str]:
+    """The model's time, and those of others over it; slow ones come one by one."""
+    model_s = plan.prediction.fluid_s
+    yield f"{model_s:8.4f}"
+    yield f"  {simgrid.simgrid_s(plan) / model_s:7.5f}"
+    yield "       -" if is_large else f"  {_by_packets(plan)}"
+    if run and not is_large:
+        yield _measured(plan)
+
+
+def _by_packets(plan: Plan) -> str:
+    try:
+        found = ns3.packet_times(plan)
+    except Refused:
+        return "refused"
+    drops = f" ({found.n_dropped} packets dropped)" if found.n_dropped else ""
+    return f"{found.time_s / plan.prediction.fluid_s:6.4f}{drops}"
+
+
 def _measured(plan: Plan) -> str:
-    """The median time with packets over the model's, and the verdict."""
+    """The median time of a run over the model's, and the verdict."""
     with tempfile.TemporaryDirectory(prefix="gradwire-engines-") as folder:
         file = Path(folder) / "plan.json"
         plans.save(plan, file)
@@ -90,8 +119,8 @@ def _measured(plan: Plan) -> str:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
     (row,) = json.loads(done.stdout)
     if row["time_s"] is None:
-        return f"  no packets: {row['verdict']}"
-    return f"  packets {row['time_s']['median'] / plan.prediction.fluid_s:.3f} {row['verdict']}"
+        return f"  no time: {row['verdict']}"
+    return f"  {row['time_s']['median'] / plan.prediction.fluid_s:9.4f} {row['verdict']}"
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ SWITCH_OBJECT = PROJECT / "emu" / "switch" / "build" / "switch.o"  # made by emu
 RYU_PYTHON = PROJECT / ".venv-ryu" / "bin" / "python"  # made by gradwire setup --ryu
 WORKER_LIBRARY = PROJECT / "emu" / "aggregation" / "build" / "libworker.so"  # by emu/aggregation/compile.sh
 RANK_LIBRARY = PROJECT / "emu" / "replay" / "build" / "librank.so"  # by emu/replay/compile.sh
-SIMGRID_DRIVER = PROJECT / "emu" / "simgrid" / "build" / "driver"  # made by gradwire setup --simgrid
+SIMGRID_DRIVER = PROJECT / "emu" / "engines" / "build" / "simgrid"  # made by gradwire setup --simgrid
+NS3_DRIVER = PROJECT / "emu" / "engines" / "build" / "ns3"  # made by gradwire setup --ns3
 _CARRYING = ("traces", "planning", "emu", "controller")
 _SOURCES = (".py", ".c", ".h", ".cpp", ".sh")
 

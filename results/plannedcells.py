@@ -1,6 +1,6 @@
 """The cells of a matrix as planned: their figures, what they carry, or why they are refused."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from gradwire.planning.experiment import Cell, Experiment
 from gradwire.planning.model.loads import PlanLoad, by_severity
@@ -13,9 +13,26 @@ from gradwire.results.rowchoices import cell_name
 
 
 @dataclass(frozen=True, slots=True)
+class EngineTimes:
+    """The times of a plan in seconds by SimGrid, and packet by packet by ns-3; None by who was not asked.
+
+    `packets_dropped` are the frames that queues dropped in ns-3, `packets_resent` the segments that TCP sent
+    again there.
+    """
+
+    simgrid_s: float | None = None
+    packets_s: float | None = None
+    packets_dropped: int | None = None
+    packets_resent: int | None = None
+
+
+NOT_ASKED = EngineTimes()
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedCell:
     """`refused` is why a cell makes no sense; then it has no figures.  They are those of `plan --json`.
-    `simgrid_s` is the time by SimGrid, if it was asked.
+    `simgrid_s` to `packets_resent` are those of its EngineTimes.
     """
 
     fabric: str
@@ -31,6 +48,9 @@ class PlannedCell:
     exposed_s: float | None = None
     figures: PlanFigures | None = None
     simgrid_s: float | None = None
+    packets_s: float | None = None
+    packets_dropped: int | None = None
+    packets_resent: int | None = None
     refused: str | None = None
 
     @property
@@ -52,8 +72,8 @@ def carried_by(plan: Plan, load: PlanLoad) -> Carried:
     return Carried(links, tuple(planned_flows(plan)))
 
 
-def planned_cell(plan: Plan, figures: PlanFigures, simgrid_s: float | None = None) -> PlannedCell:
-    """The cell of one plan, with its time by SimGrid if that was asked."""
+def planned_cell(plan: Plan, figures: PlanFigures, engines: EngineTimes = NOT_ASKED) -> PlannedCell:
+    """The cell of one plan, with its times by other engines that were asked."""
     made = plan.prediction
     return PlannedCell(
         fabric=plan.fabric.spec,
@@ -68,7 +88,7 @@ def planned_cell(plan: Plan, figures: PlanFigures, simgrid_s: float | None = Non
         iteration_s=made.iteration_s,
         exposed_s=made.exposed_s,
         figures=figures,
-        simgrid_s=simgrid_s,
+        **asdict(engines),
     )
 
 

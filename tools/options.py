@@ -16,7 +16,7 @@ from gradwire.tools.completing import completing
 from gradwire.traces.schedules.names import CHOICES, algorithm_names
 
 MAX_ITERATIONS = 100_000
-ENGINES = MODEL, SIMGRID = "model", "simgrid"  # what can say how long a plan takes
+ENGINES = MODEL, SIMGRID, PACKETS = "model", "simgrid", "packets"  # what can say how long a plan takes
 
 _FACTOR = re.compile(r"[x×]?(\d{1,9}(?:\.\d{1,9})?)(?:/(\d{1,9}))?", re.ASCII)
 _SLOW = re.compile(r"(\d{1,4})=(.{1,32})", re.ASCII)

@@ -1,6 +1,6 @@
 """Several plans side by side: a table for each fabric, JSON, a page, and the answer in one sentence."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.progress import Progress, TaskID
 from rich.text import Text
 
 from gradwire.planning.experiment import Cell, Experiment, plan_of
@@ -16,7 +17,15 @@ from gradwire.planning.plan import Plan
 from gradwire.planning.refused import Refused
 from gradwire.results.answer import answer_of_plans
 from gradwire.results.planfigures import nominal_figures
-from gradwire.results.plannedcells import Carried, PlannedCell, carried_by, planned_cell, refused_cell
+from gradwire.results.plannedcells import (
+    NOT_ASKED,
+    Carried,
+    EngineTimes,
+    PlannedCell,
+    carried_by,
+    planned_cell,
+    refused_cell,
+)
 from gradwire.tools.pageparts import environment
 from gradwire.tools.plansummary import summary
 from gradwire.tools.progressbar import progress_bar
@@ -25,8 +34,9 @@ from gradwire.tools.table import Cell as TableCell
 from gradwire.traces.files import write_whole
 from gradwire.traces.units import show_first, show_nbytes, show_s
 
-Engine = Callable[[Plan], float]
-"""The time of a plan in seconds; raises Refused."""
+Engine = Callable[[Plan, Callable[[float], None]], EngineTimes]
+"""The time of a plan by another engine, which says now and then what share is done; raises Refused."""
+ENGINES = {"SimGrid": "simgrid_s", "ns-3": "packets_s"}  # whose times a table has if they were asked
 REFUSED_SHOWN = 2  # cells of each reason; the table names them all
 PATIENCE_S = 2.0  # what is over sooner has no progress bar
 
@@ -51,7 +61,7 @@ def planned(
     """Plan one cell after the other; of each only its figures are kept, and with `carried` those of its links
     and flows.  A cell that the `engine` is not for is refused.
     """
-    made = []
+    made: list[Planned] = []
     with progress_bar(quiet=quiet, after_s=PATIENCE_S) as progress:
         task = progress.add_task("planning", total=len(work))
         for cell, experiment in work:
@@ -59,24 +69,30 @@ def planned(
             progress.update(task, description=what)
             try:
                 plan = plan_of(cell, experiment)
-                simgrid_s = engine(plan) if engine else None
+                engines = (
+                    engine(plan, partial(_show_share, progress, task, len(made))) if engine else NOT_ASKED
+                )
             except Refused as error:
                 made.append(Planned(refused_cell(cell, experiment, str(error))))
             else:
-                made.append(planned_alone(plan, in_full=in_full, carried=carried, simgrid_s=simgrid_s))
-            progress.advance(task)
+                made.append(planned_alone(plan, in_full=in_full, carried=carried, engines=engines))
+            progress.update(task, completed=len(made))
     return made
 
 
+def _show_share(progress: Progress, task: TaskID, n_done: int, share: float) -> None:
+    progress.update(task, completed=n_done + share)
+
+
 def planned_alone(
-    plan: Plan, *, in_full: bool, carried: bool = False, simgrid_s: float | None = None
+    plan: Plan, *, in_full: bool, carried: bool = False, engines: EngineTimes = NOT_ASKED
 ) -> Planned:
     """One plan with its figures."""
     load = plan_load(plan)
     figures = nominal_figures(plan, load)
     return Planned(
-        planned_cell(plan, figures, simgrid_s),
-        summary(plan, load, figures, simgrid_s) if in_full else None,
+        planned_cell(plan, figures, engines),
+        summary(plan, load, figures, engines) if in_full else None,
         carried_by(plan, load) if carried else None,
     )
 
@@ -121,23 +137,24 @@ def tables(cells: Sequence[PlannedCell]) -> Iterator[Table]:
         sizes = {cell.bytes for cell in same if cell.bytes}
         size = f", {show_nbytes(*sizes)}" if len(sizes) == 1 else ""
         title = f"{fabric}, {max(cell.ranks for cell in same)} ranks{size}"
+        asked = {name: time for name, time in ENGINES.items() if any(getattr(cell, time) for cell in same)}
         heads = (
             *columns("algorithm", "placement,\nroutes", wrap="never"),
             *columns(*(["#size"] if len(sizes) > 1 else []), wrap="never"),
             *columns("#predicted"),
-            *columns(*(["#SimGrid"] if any(cell.simgrid_s is not None for cell in same) else [])),
+            *columns(*(f"#{name}" for name in asked)),
             *columns("#× bound", "#× closed\nform", "worst link\n× flows"),
         )
         yield table_of(
             heads,
             same,
-            partial(_row, sized=len(sizes) > 1, engine=any(cell.simgrid_s is not None for cell in same)),
+            partial(_row, sized=len(sizes) > 1, engines=asked),
             title=title,
         )
 
 
-def _row(cell: PlannedCell, *, sized: bool, engine: bool) -> Iterator[TableCell | str]:
-    """`sized`: with the size, as cells of a fabric have several; `engine`: with SimGrid's time."""
+def _row(cell: PlannedCell, *, sized: bool, engines: Mapping[str, str]) -> Iterator[TableCell | str]:
+    """`sized`: with the size, as cells of a fabric have several; `engines`: what times it has by others."""
     yield cell.algorithm
     yield (
         f"{cell.placement},\n{cell.routes}"
@@ -148,12 +165,13 @@ def _row(cell: PlannedCell, *, sized: bool, engine: bool) -> Iterator[TableCell 
         yield show_nbytes(cell.bytes) if cell.bytes else NOTHING
     if cell.figures is None:
         yield TableCell("refused", "", cell.refused or "", style="dim")
-        yield from (TableCell(NOTHING, ""),) * (3 if engine else 2)
+        yield from (TableCell(NOTHING, ""),) * (2 + len(engines))
         yield NOTHING
         return
     yield TableCell(or_nothing(cell.fluid_s, show_s), _key(cell.fluid_s))
-    if engine:
-        yield TableCell(or_nothing(cell.simgrid_s, show_s), _key(cell.simgrid_s))
+    for time in engines.values():
+        time_s = getattr(cell, time)
+        yield TableCell(or_nothing(time_s, show_s), _key(time_s))
     for ratio in (cell.ratio, cell.figures["ratio_closed"]):
         yield TableCell(or_nothing(ratio, "{:.3f}".format), _key(ratio))
     yield f"{cell.figures['worst_link']} ×{cell.figures['worst_link_flows']}"

@@ -14,6 +14,7 @@ from gradwire.planning.model.predict import bound_s, compute_s
 from gradwire.planning.openflow.rules import guarded_rules
 from gradwire.planning.plan import Plan
 from gradwire.results.planfigures import PlanFigures
+from gradwire.results.plannedcells import NOT_ASKED, EngineTimes
 from gradwire.results.plannedflows import planned_flows
 from gradwire.results.plannedlinks import planned_link
 from gradwire.results.row import JobTime, asked_nbytes
@@ -28,7 +29,7 @@ LINKS_SHOWN = 5
 
 
 def summary(
-    plan: Plan, found: PlanLoad, figures: PlanFigures, simgrid_s: float | None = None
+    plan: Plan, found: PlanLoad, figures: PlanFigures, engines: EngineTimes = NOT_ASKED
 ) -> dict[str, Any]:
     """As docs/schemas.md, "plan --json", says; `found` is the plan's load."""
     least_s, fluid_s = plan.prediction.bound_s, plan.prediction.fluid_s
@@ -60,7 +61,7 @@ def summary(
         "jobs": [
             asdict(JobTime(*each)) for each in zip(plan.schedule.jobs, plan.prediction.jobs_s, strict=False)
         ],
-        "simgrid_s": simgrid_s,
+        **asdict(engines),
         "busiest_s": found.bounded_s,
         "barrier_s": found.barrier_s,
         "phases": len(found.phases),
@@ -97,11 +98,11 @@ def _link(plan: Plan, load: LinkLoad) -> dict[str, Any]:
 
 
 def print_summary(
-    console: Console, plan: Plan, found: PlanLoad, figures: PlanFigures, simgrid_s: float | None = None
+    console: Console, plan: Plan, found: PlanLoad, figures: PlanFigures, engines: EngineTimes = NOT_ASKED
 ) -> None:
     """For a person, at most 100 columns."""
     print_heading(console, plan)
-    console.print(rich_table(_figures(plan, found, figures, simgrid_s)))
+    console.print(rich_table(_figures(plan, found, figures, engines)))
     if warning := guarded_rules(plan).guard.warning:
         console.print(warning, style="yellow")
     console.print(_assumed(), style="dim")
@@ -123,7 +124,7 @@ def print_heading(console: Console, plan: Plan) -> None:
     console.print(", ".join([choices, *show_choices(planned_choices(plan))]), style="bold")
 
 
-def _figures(plan: Plan, found: PlanLoad, figures: PlanFigures, simgrid_s: float | None) -> Table:
+def _figures(plan: Plan, found: PlanLoad, figures: PlanFigures, engines: EngineTimes) -> Table:
     prediction = plan.prediction
     ratio = f"{prediction.fluid_s / prediction.bound_s:.3f} × the bound" if prediction.bound_s else ""
     worst = found.worst
@@ -132,7 +133,7 @@ def _figures(plan: Plan, found: PlanLoad, figures: PlanFigures, simgrid_s: float
         *_sums(plan),
         ("bound", show_s(prediction.bound_s), _bounding(plan)),
         ("predicted", show_s(prediction.fluid_s), f"{ratio}, sharing links fairly"),
-        *_by_simgrid(plan, simgrid_s),
+        *_by_engines(plan, engines),
         _closed(figures),
         *_iterations(plan),
         *_foreseen(plan),
@@ -146,12 +147,18 @@ def _figures(plan: Plan, found: PlanLoad, figures: PlanFigures, simgrid_s: float
     return table_of(columns("", "#", ""), rows, lambda row: (Cell(row[0], style="dim"), *row[1:]))
 
 
-def _by_simgrid(plan: Plan, simgrid_s: float | None) -> Iterator[tuple[str, str, str]]:
-    """The time by the other engine, and how far that is from ours."""
-    if simgrid_s is not None:
+def _by_engines(plan: Plan, engines: EngineTimes) -> Iterator[tuple[str, str, str]]:
+    """The times by other engines, and how far these are from ours."""
+
+    def apart(time_s: float) -> str:
         fluid_s = plan.prediction.fluid_s
-        apart = f"{100 * (simgrid_s / fluid_s - 1):+.2f} % from that" if fluid_s else ""
-        yield "SimGrid", show_s(simgrid_s), f"{apart}, links shared by another engine"
+        return f"{100 * (time_s / fluid_s - 1):+.2f} % from that, " if fluid_s else ""
+
+    if (time_s := engines.simgrid_s) is not None:
+        yield "SimGrid", show_s(time_s), f"{apart(time_s)}links shared by another engine"
+    if (time_s := engines.packets_s) is not None:
+        drops = f", {engines.packets_dropped:,} dropped" if engines.packets_dropped else ""
+        yield "ns-3", show_s(time_s), f"{apart(time_s)}TCP packet by packet{drops}"
 
 
 def _closed(figures: PlanFigures) -> tuple[str, str, str]:

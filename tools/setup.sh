@@ -6,6 +6,7 @@
 #   setup.sh --ryu         also .venv-ryu, for --controller ryu (requirements-ryu.lock)
 #   setup.sh --ray         also Ray, for sweep --ray (requirements-ray.lock)
 #   setup.sh --simgrid     also SimGrid, for plan --engine simgrid (Debian's, and a driver that is compiled)
+#   setup.sh --ns3         also ns-3, for plan --engine packets (likewise)
 #   setup.sh --is-current  exit 0 if nothing has changed since the last complete set-up
 set -euo pipefail
 
@@ -16,6 +17,7 @@ rings=traces/samples/ddp_gloo_8
 # The loops of the capture reader, and what they refer to.
 loops=(traces/packets/{addresses,columns,cover,decode,inorder,jit,packets,pcap,pcapng_loop,walkers}.py traces/analysis/{flowloops,percentiles,spacing}.py tools/looplibrary.py)
 simgrid_packages=(g++ libboost-dev libsimgrid-dev)
+ns3_packages=(g++ libns3-dev)
 stamp=.venv/set-up # written last: a set-up that was interrupted has none
 
 # What the set-up was made from, as one line. Compared by content: a checkout changes every file's time.
@@ -132,11 +134,14 @@ add_ryu() {
     cp requirements-ryu.lock .venv-ryu/made-from
 }
 
-add_simgrid() {
-    say "SimGrid: installing it, and compiling its driver"
-    [ "$EUID" -eq 0 ] || dpkg-query -W "${simgrid_packages[@]}" >/dev/null 2>&1 || fail "installing SimGrid needs root: run: sudo ./gradwire setup --simgrid"
-    [ "$EUID" -ne 0 ] || quietly "apt-get install" apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends "${simgrid_packages[@]}"
-    quietly "compiling SimGrid's driver" emu/simgrid/compile.sh
+# add_engine NAME DRIVER PACKAGE...: another simulator, and a driver that hands it plans.
+add_engine() {
+    local name=$1 driver=$2
+    shift 2
+    say "$name: installing it, and compiling its driver"
+    [ "$EUID" -eq 0 ] || dpkg-query -W "$@" >/dev/null 2>&1 || fail "installing $name needs root: run: sudo ./gradwire setup --$driver"
+    [ "$EUID" -ne 0 ] || quietly "apt-get install" apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends "$@"
+    quietly "compiling the driver of $name" emu/engines/compile.sh "$driver"
 }
 
 # numba compiles the checker of schedules and the fluid model at their first use and keeps the result; that use is now.
@@ -172,7 +177,8 @@ main() {
     quietly "compiling the switch" emu/switch/compile.sh
     say "aggregation: compiling the hosts' side"
     quietly "compiling the hosts' side of aggregation" emu/aggregation/compile.sh
-    [ -z "$simgrid" ] || add_simgrid
+    [ -z "$simgrid" ] || add_engine SimGrid simgrid "${simgrid_packages[@]}"
+    [ -z "$ns3" ] || add_engine ns-3 ns3 "${ns3_packages[@]}"
     say "ranks: compiling"
     quietly "compiling the ranks" emu/replay/compile.sh
     if [ -e gradwire.py ]; then
@@ -186,7 +192,7 @@ main() {
     say "done"
 }
 
-live='' ryu='' docs='' simgrid='' ray=''
+live='' ryu='' docs='' simgrid='' ns3='' ray=''
 for option; do
     case $option in
     --is-current) is_current && exit 0 || exit 1 ;;
@@ -194,13 +200,14 @@ for option; do
     --ryu) ryu=1 ;;
     --docs) docs=1 ;;
     --simgrid) simgrid=1 ;;
+    --ns3) ns3=1 ;;
     --ray) ray=1 ;;
     -h | --help)
-        sed -n '2,9s/^# \{0,1\}//p' tools/setup.sh
+        sed -n '2,10s/^# \{0,1\}//p' tools/setup.sh
         exit 0
         ;;
     *)
-        sed -n '2,9s/^# \{0,1\}//p' tools/setup.sh >&2
+        sed -n '2,10s/^# \{0,1\}//p' tools/setup.sh >&2
         exit 2
         ;;
     esac

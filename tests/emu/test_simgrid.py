@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gradwire.emu.engines.simgrid import problem, simgrid_s
 from gradwire.emu.project import SIMGRID_DRIVER
-from gradwire.emu.simgrid import engine
-from gradwire.emu.simgrid.engine import simgrid_s
 from gradwire.planning.refused import Refused
 from gradwire.traces.schedules.schedule import Gate, Op, Schedule
 from gradwire.traces.schedules.sends import Send
@@ -22,14 +21,15 @@ SECOND = int(100e6 / 8 * EFFICIENCY)  # the bytes that 100 Mb/s carry in one
 
 def test_what_is_handed_over_has_each_send_with_its_bytes_and_each_link_of_its_path() -> None:
     plan = allreduce_plan("fat-tree:k=4", "ring", nbytes=16_000)
-    words = np.frombuffer(engine._problem(plan), np.int64)
+    octets = b"".join(column.tobytes() for column in problem(plan))
+    words = np.frombuffer(octets, np.int64)
     n_ranks, n_links, n_flows, n_sends, n_gates, _ = words[:6].tolist()
     assert (n_ranks, n_flows, n_sends, n_gates) == (16, len(plan.flows), len(plan.schedule.sends), 0)
-    ends = words[7 + n_links : 7 + n_links + 2 * n_flows].tolist()
+    ends = words[6 + n_links : 6 + n_links + 2 * n_flows].tolist()
     assert ends == [flow.src for flow in plan.flows] + [flow.dst for flow in plan.flows]
-    starts = words[7 + n_links + 2 * n_flows :][: n_flows + 1]
+    starts = words[6 + n_links + 2 * n_flows :][: n_flows + 1]
     assert np.diff(starts).tolist() == [len(flow.path) for flow in plan.flows]
-    rates = np.frombuffer(engine._problem(plan))[6 : 6 + n_links]
+    rates = np.frombuffer(octets)[6 : 6 + n_links]
     assert rates == pytest.approx(100e6 / 8 * EFFICIENCY)
 
 

@@ -5,11 +5,14 @@ import json
 import re
 from io import StringIO
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from gradwire.emu.engines import ns3, simgrid
+from gradwire.emu.project import NS3_DRIVER
 from gradwire.planning import plan as plans
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.closedform import ClosedTime, Costs, closed_time
@@ -338,6 +341,40 @@ def test_a_plan_as_json_has_the_documented_fields(job: str, capsys: pytest.Captu
     assert shown["worst_link_flows"] == 1
 
 
+@pytest.mark.parametrize(
+    ("engine", "module", "driver"),
+    [("simgrid", simgrid, "SIMGRID_DRIVER"), ("packets", ns3, "NS3_DRIVER")],
+)
+def test_an_engine_that_is_not_set_up_says_what_to_do(
+    engine: str,
+    module: ModuleType,
+    driver: str,
+    job: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(module, driver, tmp_path / "absent")
+    assert run("plan", job, "--engine", engine) == 1
+    option = {"simgrid": "--simgrid", "packets": "--ns3"}[engine]
+    assert capsys.readouterr().err.endswith(f" is not set up: run sudo ./gradwire setup {option}\n")
+
+
+@pytest.mark.skipif(not NS3_DRIVER.exists(), reason="ns-3 is not set up: ./gradwire setup --ns3")
+def test_packets_are_a_line_of_one_plan_and_a_column_of_several(
+    job: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["plan", job, "--fabric", "star:hosts=8", "--scale-bytes", "1/64", "--engine", "packets"]
+    assert run(*options, "--json") == 0
+    shown = printed_json(capsys)
+    assert 1 < shown["packets_s"] / shown["fluid_s"] < 1.1
+    assert (shown["packets_dropped"], shown["packets_resent"], shown["simgrid_s"]) == (0, 0, None)
+    assert run(*options) == 0
+    assert re.search(r"^ns-3 .* % from that, TCP packet by packet", capsys.readouterr().out, re.MULTILINE)
+    assert run(*options, "--algorithm", "ring", "--algorithm", "halving-doubling") == 0
+    assert re.search(r" predicted +ns-3 ", capsys.readouterr().out)
+
+
 def test_sizes_iterations_and_gaps_are_chosen_by_options(
     job: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -375,6 +412,7 @@ def test_sizes_iterations_and_gaps_are_chosen_by_options(
         (["--scale-bytes", "0"], "not a factor above 0"),
         (["--algorithm", "ina", "--elements", "2048"], "need an mtu of at least 8244, but "),
         (["-o", "/absent/plan.json"], "there is no folder /absent"),
+        (["--engine", "ns3"], "no engine 'ns3'"),
     ],
 )
 def test_what_plan_refuses_is_one_line(

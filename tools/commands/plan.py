@@ -31,7 +31,8 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
         typer.Option(
             metavar="NAME",
             help="Which times to show: `model`, gradwire's own; `simgrid`, also SimGrid's, as a second "
-            "opinion (after `setup --simgrid`).",
+            "opinion (after `setup --simgrid`); `packets`, also that of TCP packet by packet, by ns-3 "
+            "(after `setup --ns3`).",
         ),
     ] = MODEL,
     machines: Annotated[

@@ -1,7 +1,7 @@
 """Plans a job's traffic, for `gradwire plan`."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import typer
@@ -14,10 +14,17 @@ from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.results.answer import answer_of_plans
 from gradwire.results.planfigures import nominal_figures
-from gradwire.results.plannedcells import Carried, PlannedCell, carried_by, planned_cell
+from gradwire.results.plannedcells import (
+    NOT_ASKED,
+    Carried,
+    EngineTimes,
+    PlannedCell,
+    carried_by,
+    planned_cell,
+)
 from gradwire.tools.choices import MatrixChoices, NetworkChoices, TrafficChoices, refuse_planned
 from gradwire.tools.console import console
-from gradwire.tools.options import ENGINES, MODEL
+from gradwire.tools.options import ENGINES, MODEL, SIMGRID
 from gradwire.tools.outputs import check_file, check_page, check_tables, print_outputs
 from gradwire.tools.partitiontable import machine_parts, parts_json, print_parts
 from gradwire.tools.planmatrix import PATIENCE_S, Engine, planned, print_cells, to_json, write_page
@@ -92,10 +99,28 @@ def _engine(name: str) -> Engine | None:
     """None for the model, which has worked out each plan anyway.  Raise ValueError for an unknown name."""
     if one_of("engine", name, ENGINES) == MODEL:
         return None
-    from gradwire.emu.simgrid.engine import check_set_up, simgrid_s
+    if name == SIMGRID:
+        from gradwire.emu.engines import simgrid
 
-    check_set_up()
-    return simgrid_s
+        simgrid.check_set_up()
+        return lambda plan, on_progress: EngineTimes(simgrid_s=simgrid.simgrid_s(plan, on_progress))
+    from gradwire.emu.engines import ns3
+
+    ns3.check_set_up()
+
+    def by_packets(plan: Plan, on_progress: Callable[[float], None]) -> EngineTimes:
+        found = ns3.packet_times(plan, on_progress)
+        return EngineTimes(
+            packets_s=found.time_s, packets_dropped=found.n_dropped, packets_resent=found.n_resent
+        )
+
+    return by_packets
+
+
+def _by_engine(engine: Engine, made: Plan, *, quiet: bool) -> EngineTimes:
+    with progress_bar(quiet=quiet, after_s=PATIENCE_S) as progress:
+        task = progress.add_task("another engine, in percent", total=100)
+        return engine(made, lambda share: progress.update(task, completed=100 * share))
 
 
 def _show_one(
@@ -115,17 +140,17 @@ def _show_one(
     if out is not None:
         plans.save(made, out)
     figures = nominal_figures(made, load)
-    simgrid_s = engine(made) if engine else None
-    cell = planned_cell(made, figures, simgrid_s)
+    engines = _by_engine(engine, made, quiet=as_json) if engine else NOT_ASKED
+    cell = planned_cell(made, figures, engines)
     if html:
         write_page(html, title, [cell])
     if parquet:
         _write_tables(parquet, [(cell, carried_by(made, load))])
     if as_json:
-        print(json.dumps(summary(made, load, figures, simgrid_s) | {"machines": parts_json(parts)}, indent=1))
+        print(json.dumps(summary(made, load, figures, engines) | {"machines": parts_json(parts)}, indent=1))
         return
     to = console()
-    print_summary(to, made, load, figures, simgrid_s)
+    print_summary(to, made, load, figures, engines)
     if parts:
         to.print()
         print_parts(to, parts)
