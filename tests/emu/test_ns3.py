@@ -40,7 +40,7 @@ def test_what_it_cannot_carry_out_is_refused_in_words() -> None:
 def test_too_many_packets_are_refused_with_the_size_that_fits() -> None:
     plan = schedule_plan("star:hosts=2", messages(2, [(0, 1, 20_000_000 * SEGMENT)]))
     with pytest.raises(
-        Refused, match=r"cross cables 40,000,000 times, .* at most 20,000,000: of its 29 GB, 14 GB would fit$"
+        Refused, match=r" 40,000,000 times, .* at most 10,000,000: of its 29 GB, 7.2 GB would fit$"
     ):
         packet_times(plan)
 
