@@ -7,7 +7,6 @@ from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gradwire.traces.files import read_at_most
@@ -26,6 +25,8 @@ class Settings(BaseModel):
 
 def read_settings(path: Path) -> dict[str, int]:
     """The ranks that a file like trace.yaml gives, by address."""
+    import yaml  # slow to import, and few captures have such a file
+
     octets = read_at_most(path, MAX_SETTINGS_NBYTES)
     if len(octets) > MAX_SETTINGS_NBYTES:
         raise BadTrace(

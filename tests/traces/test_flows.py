@@ -191,6 +191,7 @@ def test_round_trips_are_those_of_the_first_acks_of_segments_ends(seed: int) -> 
     order, cut = np.argsort(in_second, kind="stable"), int((~in_second).sum())
     zeros = np.zeros(30, np.int64)
     packets = TcpPackets(
+        np.arange(30),
         times[order],
         zeros.astype(np.int32),
         np.full(30, 0x10, np.uint8),

@@ -18,7 +18,6 @@ from gradwire.traces.analysis.analysis import analyse_trace, to_json
 from gradwire.traces.analysis.perfetto import write_perfetto
 from gradwire.traces.analysis.tables import frames, write_csv
 from gradwire.traces.frames import write_parquet
-from gradwire.traces.packets.verify import verify_files
 from gradwire.traces.reader import capture_paths, open_captures
 from gradwire.traces.recognition.recognise import workload_of
 from gradwire.traces.units import parse_bps
@@ -43,6 +42,8 @@ def inspect_captures(  # noqa: PLR0913 - a parameter for each option
     check_report(html)
     check_file("--perfetto", perfetto)
     if verified is not None:
+        from gradwire.traces.packets.verify import verify_files
+
         verify_files(capture_paths(captures), verified)
     trace = open_captures(captures, rank_map)
     fabric = capture_fabric(captures)

@@ -10,8 +10,9 @@ from gradwire.traces.packets.packets import ACK, RST, SYN
 
 
 class TcpPackets(NamedTuple):
-    """Packets of all files, one direction after the other, each in the order of time."""
+    """Columns of packets; `rows` are those of TCP, one direction after the other, each by time."""
 
+    rows: Ints
     time_ns: Ints
     wire_nbytes: Counts
     flags: Octets
@@ -20,7 +21,7 @@ class TcpPackets(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """Packets of flow i: those from `begin[j]` until `end[j]`, for each j from `at[i]` until `at[i + 1]`."""
+    """Packets of flow i: `rows` from `begin[j]` until `end[j]`, for each j from `at[i]` until `at[i + 1]`."""
 
     at: Ints
     begin: Ints
@@ -66,7 +67,7 @@ def count(packets: TcpPackets, spans: Spans, pieces: Pieces, counted: Counted) -
     for flow in range(len(counted.packets)):
         for span in range(spans.at[flow], spans.at[flow + 1]):
             counted.packets[flow] += spans.end[span] - spans.begin[span]
-            for row in range(spans.begin[span], spans.end[span]):
+            for row in packets.rows[spans.begin[span] : spans.end[span]]:
                 counted.wire_nbytes[flow] += packets.wire_nbytes[row]
                 counted.reset[flow] |= packets.flags[row] & RST
         last = pieces.at[flow + 1] - 1
@@ -132,7 +133,7 @@ def _acks(packets: TcpPackets, answers: Spans, flow: int) -> Ints:
     rows = np.empty(n_rows, np.int64)
     n_acks, ascends = 0, True
     for span in range(answers.at[flow], answers.at[flow + 1]):
-        for row in range(answers.begin[span], answers.end[span]):
+        for row in packets.rows[answers.begin[span] : answers.end[span]]:
             if packets.flags[row] & ACK:
                 rows[n_acks] = row
                 ascends &= n_acks == 0 or packets.time_ns[row] >= packets.time_ns[rows[n_acks - 1]]
@@ -149,7 +150,7 @@ def offered_windows(packets: TcpPackets, begin: Ints, end: Ints, shift: Ints, wi
     n_windows = 0
     ends = np.empty(len(begin), np.int64)
     for flow in range(len(begin)):
-        for row in range(begin[flow], end[flow]):
+        for row in packets.rows[begin[flow] : end[flow]]:
             if not packets.flags[row] & SYN:
                 windows[n_windows] = np.int64(packets.window[row]) << shift[flow]
                 n_windows += 1

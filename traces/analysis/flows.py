@@ -1,6 +1,7 @@
 """Flows as a network engineer sees them: one for each direction of a connection."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -134,48 +135,78 @@ def _flow(
 
 
 def _columns(trace: Trace, streams: Sequence[Stream]) -> Iterator[_Figures]:
-    rows_of = by_direction(trace.captures)
-    packets, place_of = _tcp_packets(trace.captures, rows_of)
-    parts = [stream.seen.sent_pieces for stream in streams]
-    pieces = Pieces(
-        _ends([len(start) for start, _, _ in parts]),
-        *(_joined([part[i] for part in parts]) for i in range(3)),
+    packets_of = _PacketsOf(trace.captures)
+    counted: list[tuple[int, ...]] = [()] * len(streams)
+    rtts: list[Percentiles | None] = [None] * len(streams)
+    for files, numbers in _grouped_by([stream.near_src for stream in streams]):
+        some = [streams[number] for number in numbers]
+        packets, place = packets_of(files)
+        pieces = _pieces(some)
+        own = _spans([place(stream.direction) for stream in some])
+        counts = nothing_counted(len(some))
+        count(packets, own, pieces, counts)
+        figures = zip(*(column.tolist() for column in counts), strict=True)
+        answers = _spans([place(stream.direction.reverse) for stream in some])
+        found = _round_trips(packets, answers, pieces, some)
+        for number, one, rtt in zip(numbers, figures, found, strict=True):
+            counted[number], rtts[number] = one, rtt
+    windows = _windows(packets_of, streams)
+    return (
+        _Figures(*figures, rtt, window) for figures, rtt, window in zip(counted, rtts, windows, strict=True)
     )
-    own = _spans([[place_of[n].get(s.direction) for n in s.near_src] for s in streams])
-    counted = nothing_counted(len(streams))
-    count(packets, own, pieces, counted)
-    rtts = _round_trips(packets, place_of, pieces, streams)
-    windows = _windows(packets, place_of, streams, _window_shifts(trace.captures, rows_of))
-    return map(_Figures, *(column.tolist() for column in counted), rtts, windows)
 
 
-_Place = tuple[int, int]  # of a direction's packets: from one row until another
+Place = tuple[int, int]  # of a direction's packets: from one row until another
 
 
-def _tcp_packets(
-    captures: Sequence[Packets], rows_of: Sequence[Rows]
-) -> tuple[TcpPackets, list[dict[Direction, _Place]]]:
-    """The TCP packets of all files, and where those of each file's directions are."""
-    place_of: list[dict[Direction, _Place]] = []
-    parts: list[TcpPackets] = []
-    begin = 0
-    for packets, rows_by in zip(captures, rows_of, strict=True):
-        rows, ends = concatenated(rows_by)
-        cuts = [begin, *(ends + begin).tolist()]
-        place_of.append(dict(zip(rows_by, pairwise(cuts), strict=True)))
-        parts.append(TcpPackets(*(getattr(packets, name)[rows] for name in TcpPackets._fields)))
-        begin = cuts[-1]
-    return TcpPackets._make(_joined(columns) for columns in zip(*parts, strict=True)), place_of
+class _PacketsOf:
+    """The TCP packets of files, each direction's in the order of time."""
+
+    def __init__(self, captures: Sequence[Packets]) -> None:
+        self.captures = captures
+        self.rows_of = by_direction(captures)
+        self._place_of = list(map(_places, self.rows_of))
+
+    def __call__(self, files: Sequence[int]) -> tuple[TcpPackets, Callable[[Direction], list[Place]]]:
+        """The packets of some files, and a function for where those of a direction are: at each file's place.
+
+        Of one file the columns are its own.
+        """
+        captures, place_of = [self.captures[file] for file in files], [self._place_of[file] for file in files]
+        rows = [concatenated(self.rows_of[file])[0] for file in files]
+        first = np.cumsum([0, *map(len, captures)]).tolist()
+        begins = np.cumsum([0, *map(len, rows)]).tolist()
+        packets = TcpPackets(
+            _joined([some + before for some, before in zip(rows, first, strict=False)]),
+            *(_joined([getattr(one, name) for one in captures]) for name in TcpPackets._fields[1:]),
+        )
+
+        def places(direction: Direction) -> list[Place]:
+            known = [
+                (before, place[direction])
+                for before, place in zip(begins, place_of, strict=False)
+                if direction in place
+            ]
+            return [(before + begin, before + end) for before, (begin, end) in known]
+
+        return packets, places
+
+
+def _places(rows: Rows) -> dict[Direction, Place]:
+    """Of each direction when all rows are one after the other."""
+    return dict(zip(rows, pairwise(np.cumsum([0, *map(len, rows.values())]).tolist()), strict=True))
+
+
+def _pieces(streams: Sequence[Stream]) -> Pieces:
+    parts = [stream.seen.sent_pieces for stream in streams]
+    columns = (_joined([part[column] for part in parts]) for column in range(3))
+    return Pieces(_ends([len(start) for start, _, _ in parts]), *columns)
 
 
 def _round_trips(
-    packets: TcpPackets,
-    place_of: Sequence[Mapping[Direction, _Place]],
-    pieces: Pieces,
-    streams: Sequence[Stream],
+    packets: TcpPackets, answers: Spans, pieces: Pieces, streams: Sequence[Stream]
 ) -> list[Percentiles | None]:
     """Departure to the first ACK of exactly a segment's end, where both were seen at the same point."""
-    answers = _spans([[place_of[n].get(s.direction.reverse) for n in s.near_src] for s in streams])
     none = np.empty(0, np.int64)
     repeated = [np.sort(s.retransmitted_at) if s.n_retransmitted else none for s in streams]
     delays = np.empty(int((answers.end - answers.begin).sum()), np.int64)
@@ -191,21 +222,30 @@ def _round_trips(
     return grouped(delays, ends)
 
 
-def _windows(
-    packets: TcpPackets,
-    place_of: Sequence[Mapping[Direction, _Place]],
-    streams: Sequence[Stream],
-    shift_of: Mapping[Direction, tuple[int, int]],
-) -> list[Percentiles | None]:
+def _windows(packets_of: _PacketsOf, streams: Sequence[Stream]) -> list[Percentiles | None]:
     """Of the windows that each stream's receiver offered, where the SYNs say how they are scaled."""
-    begin, end, shift = (np.zeros(len(streams), np.int64) for _ in range(3))
-    for number, stream in enumerate(streams):
-        receiver = stream.direction.reverse
-        if receiver in shift_of:
-            file, shift[number] = shift_of[receiver]
-            begin[number], end[number] = place_of[file][receiver]
-    windows = np.empty(int((end - begin).sum()), np.int64)
-    return grouped(windows, offered_windows(packets, begin, end, shift, windows))
+    shift_of = _window_shifts(packets_of.captures, packets_of.rows_of)
+    receivers = [stream.direction.reverse for stream in streams]
+    known = [number for number, receiver in enumerate(receivers) if receiver in shift_of]
+    windows: list[Percentiles | None] = [None] * len(streams)
+    for files, places in _grouped_by([shift_of[receivers[number]][:1] for number in known]):
+        packets, place = packets_of(files)
+        numbers = [known[one] for one in places]
+        spans = _spans([place(receivers[number]) for number in numbers])
+        shift = np.array([shift_of[receivers[number]][1] for number in numbers], np.int64)
+        values = np.empty(int((spans.end - spans.begin).sum()), np.int64)
+        found = grouped(values, offered_windows(packets, spans.begin, spans.end, shift, values))
+        for number, window in zip(numbers, found, strict=True):
+            windows[number] = window
+    return windows
+
+
+def _grouped_by(keys: Sequence[tuple[int, ...]]) -> Iterable[tuple[tuple[int, ...], list[int]]]:
+    """The places of each key."""
+    found: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
+    for place, key in enumerate(keys):
+        found[key].append(place)
+    return found.items()
 
 
 def _window_shifts(captures: Sequence[Packets], rows_of: Sequence[Rows]) -> dict[Direction, tuple[int, int]]:
@@ -223,11 +263,10 @@ def _window_shifts(captures: Sequence[Packets], rows_of: Sequence[Rows]) -> dict
     return found
 
 
-def _spans(places: Sequence[Sequence[_Place | None]]) -> Spans:
-    """Of each flow those of its places that there are."""
-    known = [[place for place in some if place is not None] for some in places]
-    all_places = np.array([place for some in known for place in some], np.int64).reshape(-1, 2)
-    return Spans(_ends([len(some) for some in known]), *(column.copy() for column in all_places.T))
+def _spans(places: Sequence[Sequence[Place]]) -> Spans:
+    """Of each flow its places."""
+    begin_end = np.array([place for some in places for place in some], np.int64).reshape(-1, 2)
+    return Spans(_ends([len(some) for some in places]), *(column.copy() for column in begin_end.T))
 
 
 def _ends(lengths: Sequence[int]) -> Ints:
@@ -236,7 +275,8 @@ def _ends(lengths: Sequence[int]) -> Ints:
 
 
 def _joined(columns: Sequence[Column]) -> Column:
-    return np.concatenate(columns) if columns else np.empty(0, np.int64)
+    """One column itself, not a copy."""
+    return np.concatenate(columns) if len(columns) > 1 else columns[0]
 
 
 def _delay(stream: Stream) -> Percentiles | None:
