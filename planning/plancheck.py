@@ -20,7 +20,7 @@ from gradwire.planning.trees.treecheck import check_trees
 from gradwire.traces.schedules.dtypes import FLOAT32
 from gradwire.traces.schedules.kinds import uneven_nbytes
 from gradwire.traces.schedules.schedule import MAX_SEND_DELAY_NS, Aggregation, Op, ReduceGroup, Schedule
-from gradwire.traces.schedules.sends import Edges, Numbers, Sends
+from gradwire.traces.schedules.sends import Edges, Numbers, Sends, distinct
 from gradwire.traces.workload import MAX_GAP_NS, MAX_SLOT, MAX_TAG
 
 if TYPE_CHECKING:  # planning.plan checks what it reads
@@ -254,7 +254,7 @@ def _check_aggregations(schedule: Schedule) -> None:
     if twice:
         raise ValueError(f"operation {twice[0][0]} has rank {twice[0][1]} in two of its aggregations")
     sends = schedule.sends
-    sent = set(np.unique(sends.op).tolist())
+    sent = set(distinct(sends.op).tolist())
     for op in sorted(sent):
         if schedule.ops[op].kind == "reduce" and any(each.op == op for each in schedule.aggregations):
             first = _first(sends.op == op)

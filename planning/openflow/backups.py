@@ -7,7 +7,7 @@ without coming back.  On the way up a Clos every other uplink does.  On the way 
 switches off the path are given a rule for the flow: a *detour* through them to the next such switch.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from gradwire.planning.fabrics.fabric import Egress, Fabric
@@ -41,6 +41,7 @@ class Backups:
         self._has_detours = has_detours
         self._switches = frozenset(fabric.switches)
         self._far: dict[str, dict[str, int]] = {}
+        self._between: dict[str, list[tuple[Egress, str]]] = {}  # a switch's cables to other switches
         self._beside: dict[tuple[Egress, str, int], list[tuple[int, str]]] = {}
         self._around: dict[_Search, Path] = {}
 
@@ -124,10 +125,14 @@ class Backups:
             seen |= further.keys()
         return ()
 
-    def _cables(self, switch: str) -> Iterator[tuple[Egress, str]]:
-        for port, peer in self._fabric.neighbours[switch].items():
-            if peer in self._switches:
-                yield Egress(switch, port), peer
+    def _cables(self, switch: str) -> list[tuple[Egress, str]]:
+        if switch not in self._between:
+            self._between[switch] = [
+                (Egress(switch, port), peer)
+                for port, peer in self._fabric.neighbours[switch].items()
+                if peer in self._switches
+            ]
+        return self._between[switch]
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,7 @@ GroupKey = tuple[Choice, tuple[int, ...]]
 """What a group does: `Rule.choice` and `Rule.ports`.  Rules of one switch that choose alike share it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """Packets that match leave by one of `ports`.
 
     If there are several, the switch chooses by its hash (`spread`), or takes the first that is up

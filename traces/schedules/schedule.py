@@ -20,7 +20,7 @@ from gradwire.traces.schedules.dtypes import FLOAT32, DType, element_nbytes
 from gradwire.traces.schedules.kinds import CONTRACTS, BlockSizes, Contract, OpKind, Parties
 from gradwire.traces.schedules.locks import Lock
 from gradwire.traces.schedules.outbox import FIFO, Order
-from gradwire.traces.schedules.sends import Send, Sends, totals
+from gradwire.traces.schedules.sends import Send, Sends, distinct, totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ class Schedule:
         ranks: list[set[int]] = [set() for _ in self.ops]
         op = self.sends.op.astype(np.int64)
         for end in (self.sends.src, self.sends.dst):
-            for number, rank in zip(*divmod(np.unique(op * self.n_ranks + end), self.n_ranks), strict=True):
+            for number, rank in zip(*divmod(distinct(op * self.n_ranks + end), self.n_ranks), strict=True):
                 ranks[number].add(int(rank))
         for aggregation in self.aggregations:
             ranks[aggregation.op].update(aggregation.members)
