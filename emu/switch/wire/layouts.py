@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from gradwire.emu.switch.wire.openflow13 import ofp
-from gradwire.planning.openflow.match import ETH_TYPE_IPV4, PROTO_TCP, PROTO_UDP, Form, Match, form
+from gradwire.planning.openflow.match import ETH_TYPE_IPV4, PROTO_TCP, PROTO_UDP, Match
 
 _TYPE_LENGTH = struct.Struct("!HH")
 _OXM = struct.Struct("!HBB")
@@ -52,7 +52,11 @@ class WireLayout:
         self._struct = struct.Struct(f"!{self.codes}")
         self.nbytes = self._struct.size
         numbers = [field.name for field in fields if field.value is None]
-        self._numbers = [Match._fields.index(name) for name in numbers]
+        # What is written is picked from a match and the bytes before its numbers.
+        n_fields = len(Match._fields)
+        order = [(n_fields + i, Match._fields.index(name)) for i, name in enumerate(numbers)]
+        self._arrange = itemgetter(*(place for pair in order for place in pair))
+        self._with = tuple(self.before)
         # A match is picked from what is unpacked, the values that never differ, and None.
         values = {field.name: field.value for field in fields if field.value is not None}
         self._constants = (*values.values(), None)
@@ -75,27 +79,24 @@ class WireLayout:
         return [*map(tuple.__new__, repeat(Match), zip(*columns, strict=False))]
 
     def write(self, match: Match) -> bytes:
-        parts: list[bytes | int | None] = [None] * (2 * len(self._numbers))
-        parts[::2] = self.before
-        parts[1::2] = [match[index] for index in self._numbers]
-        return self._struct.pack(*parts)
+        return self._struct.pack(*self._arrange(match + self._with))
 
 
 _IPV4 = _Field(5, 2, "eth_type", ETH_TYPE_IPV4)
 _TCP, _UDP = _Field(10, 1, "ip_proto", PROTO_TCP), _Field(10, 1, "ip_proto", PROTO_UDP)
 _SRC, _DST = _Field(11, 4, "ipv4_src"), _Field(12, 4, "ipv4_dst")
-_LAYOUTS = {
-    (Form.DST, None): WireLayout(_IPV4, _DST),
-    (Form.PAIR, None): WireLayout(_IPV4, _SRC, _DST),
-    (Form.FLOW, PROTO_TCP): WireLayout(
+_BY_SHAPE = {  # which of source, destination and ports are missing, and the protocol between them
+    (True, False, None, True, True): WireLayout(_IPV4, _DST),
+    (False, False, None, True, True): WireLayout(_IPV4, _SRC, _DST),
+    (False, False, PROTO_TCP, False, False): WireLayout(
         _IPV4, _TCP, _SRC, _DST, _Field(13, 2, "sport"), _Field(14, 2, "dport")
     ),
-    (Form.FLOW, PROTO_UDP): WireLayout(
+    (False, False, PROTO_UDP, False, False): WireLayout(
         _IPV4, _UDP, _SRC, _DST, _Field(15, 2, "sport"), _Field(16, 2, "dport")
     ),
 }
 _BY_HEAD: dict[bytes, list[WireLayout]] = {}
-for _layout in _LAYOUTS.values():
+for _layout in _BY_SHAPE.values():
     _BY_HEAD.setdefault(_layout.head, []).append(_layout)
 
 
@@ -119,8 +120,8 @@ def layout_at(octets: bytes, at: int) -> WireLayout | None:
 
 def write(match: Match) -> bytes | None:
     """The match as an ofp_match with its padding; None if it is not one of the usual ones."""
-    chosen = form(match)
-    if chosen is None or match.eth_type != ETH_TYPE_IPV4:
+    eth_type, src, dst, proto, sport, dport, in_port, eth_src, eth_dst = match
+    if eth_type != ETH_TYPE_IPV4 or not (in_port is eth_src is eth_dst is None):
         return None
-    layout = _LAYOUTS.get((chosen, match.ip_proto))
+    layout = _BY_SHAPE.get((src is None, dst is None, proto, sport is None, dport is None))
     return layout.write(match) if layout else None
