@@ -11,7 +11,7 @@ from gradwire.planning.model.addedup import tree_links
 from gradwire.planning.model.expected import ASSUMED, MOST_ASSUMED_SENDS, foreseen
 from gradwire.planning.model.loads import LinkLoad, PlanLoad, by_severity
 from gradwire.planning.model.predict import bound_s, compute_s
-from gradwire.planning.openflow.rules import guarded_rules
+from gradwire.planning.openflow.rules import guard_of
 from gradwire.planning.plan import Plan
 from gradwire.results.planfigures import PlanFigures
 from gradwire.results.plannedcells import NOT_ASKED, EngineTimes
@@ -66,7 +66,7 @@ def summary(
         "barrier_s": found.barrier_s,
         "phases": len(found.phases),
         "collisions": found.n_collisions,
-        "backups": guarded_rules(plan).guard.says,
+        "backups": guard_of(plan).says,
         "links": [_link(plan, load) for load in found.loads.values()],
         "flows": [asdict(flow) for flow in planned_flows(plan)],
         "trees": [tree_json(plan, tree) for tree in plan.trees],
@@ -103,7 +103,7 @@ def print_summary(
     """For a person, at most 100 columns."""
     print_heading(console, plan)
     console.print(rich_table(_figures(plan, found, figures, engines)))
-    if warning := guarded_rules(plan).guard.warning:
+    if warning := guard_of(plan).warning:
         console.print(warning, style="yellow")
     console.print(_assumed(), style="dim")
     console.print("every phase and every link of a plan file: gradwire audit PLAN", style="dim")

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -63,8 +64,9 @@ class Cuts:
         ):
             near = ((a, b) for a, far in self.far.items() for b, d in far.items() if d <= distance)
             clusters = components(self.far, near)
-            if len(clusters) > 1:
-                regions |= dict.fromkeys(_region(self.far, cluster) for cluster in clusters)
+            if len(clusters) == 1:  # and so it is at every larger distance
+                break
+            regions |= dict.fromkeys(_region(self.far, cluster) for cluster in clusters)
         return tuple(regions)
 
     @cached_property
@@ -187,11 +189,10 @@ def _crossings(cuts: Cuts, a: str, b: str) -> tuple[int, int]:
 
 def _region(far: Mapping[str, Mapping[str, int]], cluster: Collection[str]) -> frozenset[str]:
     """The cluster, and the switches that are nearer to it than to any other switch with hosts."""
-    unreachable = len(far) + max(max(near.values()) for near in far.values())
     region, members = set(cluster), frozenset(cluster)
-    for switch in {switch for member in cluster for switch in far[member]} - set(far):
-        mine = min(far[member].get(switch, unreachable) for member in cluster)
-        others = min((near.get(switch, unreachable) for s, near in far.items() if s not in members))
+    for switch in {switch for member in cluster for switch in far[member]} - far.keys():
+        mine = min(far[member].get(switch, inf) for member in cluster)
+        others = min(near.get(switch, inf) for s, near in far.items() if s not in members)
         if mine < others:
             region.add(switch)
     return frozenset(region)

@@ -72,7 +72,7 @@ def _arrivals(plan: Plan, sends: Sequence[Send], eta: float) -> _Arrivals:
     flows = [flow for flow in plan.flows if frozenset((flow.src, flow.dst)) in pairs]
 
     def arrivals(hosts: HostCosts) -> list[tuple[int, float]]:
-        ends_s = simulate(plan.fabric, flows, schedule, eta=eta, hosts=hosts).ends_s
+        ends_s = simulate(plan.fabric, flows, schedule, eta=eta, hosts=hosts).ends_s.tolist()
         return [(send.step, end_s) for send, end_s in zip(sends, ends_s, strict=True)]
 
     return arrivals

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gradwire.planning.model.segments import SAME_TIME_S
 
 Ints = NDArray[np.int64]
+Numbers = NDArray[np.int32]
 Floats = NDArray[np.float64]
 NONE = -1
 ROUNDING_NBYTES = 1e-3  # what rounding may leave of bytes that have left
@@ -70,7 +71,7 @@ class Lists(NamedTuple):
     """Row i is `values[at[i]:at[i + 1]]`."""
 
     at: Ints
-    values: Ints
+    values: Any
 
 
 class Sending(NamedTuple):
@@ -80,12 +81,12 @@ class Sending(NamedTuple):
     `src_part` and `dst_part`.
     """
 
-    flow: Ints
-    nbytes: Floats
-    waits: Ints
+    flow: Numbers
+    nbytes: Ints
+    waits: Numbers
     releases: Lists
-    src_part: Ints
-    dst_part: Ints
+    src_part: Numbers
+    dst_part: Numbers
 
 
 class Gates(NamedTuple):

@@ -11,8 +11,9 @@ one is held up; then its phases may meet any others, which is not looked at here
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ Pair = tuple[int, int]
 """(source rank, destination rank)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sizes:
     """The bytes of a phase: that each pair sends, and that switches add up of each group.
 
@@ -51,8 +52,8 @@ def sizes_by_phase(schedule: Schedule) -> dict[PhaseKey, Sizes]:
     number_of = np.array([numbers[key] for key in keys], np.int64)
     phases = {key: Sizes() for key in numbers}
     by_number = list(phases.values())
-    for phase, src, dst, nbytes in _pair_totals(schedule, number_of[of_sends]):
-        by_number[phase].pairs[src, dst] = nbytes
+    for phase, pairs in _pair_totals(schedule, number_of[of_sends]):
+        by_number[phase].pairs = pairs
     group_of = {group: i for i, group in enumerate(schedule.groups)}
     for each, number in zip(schedule.aggregations, of_aggregations, strict=True):
         groups, group = phases[keys[number]].groups, group_of[each.givers, each.takers]
@@ -60,15 +61,24 @@ def sizes_by_phase(schedule: Schedule) -> dict[PhaseKey, Sizes]:
     return phases
 
 
-def _pair_totals(schedule: Schedule, phase: NDArray[np.int64]) -> Iterable[tuple[int, int, int, int]]:
-    """(phase, source, destination, bytes) of every pair that sends in a phase; each send has its `phase`."""
+def _pair_totals(schedule: Schedule, phase: NDArray[np.int64]) -> Iterator[tuple[int, dict[Pair, int]]]:
+    """Each phase in which any pair sends, and the bytes of each pair there; each send has its `phase`.
+
+    Of phases that are alike it is the same object, as a hundred rings have 25,400 phases of one kind.
+    """
     sends, n_ranks = schedule.sends, schedule.n_ranks
     codes = (phase * n_ranks + sends.src) * n_ranks + sends.dst
     found, which = np.unique(codes, return_inverse=True)
     nbytes = totals(which, sends.nbytes, len(found))
     phases, pairs = np.divmod(found, n_ranks * n_ranks)
-    columns = (phases, *np.divmod(pairs, n_ranks), nbytes)
-    return zip(*(column.tolist() for column in columns), strict=True)
+    starts = np.flatnonzero(np.diff(phases, prepend=-1))
+    known: dict[tuple[bytes, bytes], dict[Pair, int]] = {}
+    for first, end in pairwise([*starts.tolist(), len(phases)]):
+        key = pairs[first:end].tobytes(), nbytes[first:end].tobytes()
+        if key not in known:
+            src, dst = (ranks.tolist() for ranks in np.divmod(pairs[first:end], n_ranks))
+            known[key] = dict(zip(zip(src, dst, strict=True), nbytes[first:end].tolist(), strict=True))
+        yield int(phases[first]), known[key]
 
 
 def nbytes_by_phase(schedule: Schedule) -> dict[PhaseKey, dict[Pair, int]]:
@@ -141,8 +151,11 @@ def same_phases(sizes: Mapping[PhaseKey, Sizes]) -> list[tuple[PhaseKey, ...]]:
     """The keys of the phases, those together in which all pairs and groups have the same bytes."""
     same: defaultdict[tuple[frozenset[tuple[Pair, int]], frozenset[tuple[int, int]]], list[PhaseKey]]
     same = defaultdict(list)
+    sets: dict[int, frozenset[tuple[Pair, int]]] = {}  # by id, as phases that are alike have the same object
     for key, one in sizes.items():
-        same[frozenset(one.pairs.items()), frozenset(one.groups.items())].append(key)
+        if id(one.pairs) not in sets:
+            sets[id(one.pairs)] = frozenset(one.pairs.items())
+        same[sets[id(one.pairs)], frozenset(one.groups.items())].append(key)
     return [tuple(keys) for keys in same.values()]
 
 

@@ -5,22 +5,23 @@ a link is that of TCP in full frames, so the two figures can be worked out from 
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.paths import host_port
 from gradwire.planning.model.addedup import as_tcp_nbytes, trees_of
-from gradwire.planning.model.simulation import Simulated, simulate
+from gradwire.planning.model.simulation import Seconds, Simulated, simulate
 from gradwire.planning.plan import Flow, Prediction
 from gradwire.planning.transport import payload_efficiency
 from gradwire.planning.trees.tree import Tree
+from gradwire.traces.packets.jit import compiled
 from gradwire.traces.schedules.periods import periods
 from gradwire.traces.schedules.schedule import Gate, Schedule
-from gradwire.traces.schedules.sends import totals
+from gradwire.traces.schedules.sends import Numbers, totals
 
 
 def predict(
@@ -50,7 +51,7 @@ def _jobs_s(schedule: Schedule, simulated: Simulated) -> tuple[float, ...]:
         ]
     )
     ends_s = np.zeros(len(schedule.jobs) + 1)  # the last is of ranks that are in no job
-    np.maximum.at(ends_s, job_of[ranks], np.array([*simulated.ends_s, *simulated.opened_s]))
+    np.maximum.at(ends_s, job_of[ranks], np.concatenate((simulated.ends_s, simulated.opened_s)))
     return tuple(ends_s[:-1].tolist())
 
 
@@ -73,23 +74,38 @@ def times_of(schedule: Schedule, simulated: Simulated) -> PredictedTimes:
 
 def begun_and_ended(schedule: Schedule, simulated: Simulated) -> dict[tuple[int, int], tuple[int, int]]:
     """By operation and rank when the first of its data left, or when it was computed, in ns."""
-    sends, n_ranks = schedule.sends, schedule.n_ranks
-    parts, part_of = np.unique(sends.op * np.int64(n_ranks) + sends.src, return_inverse=True)
-    first_s = np.full(len(parts), np.inf)
-    np.minimum.at(first_s, part_of, np.array(simulated.ready_s[: len(sends)]))
-    found = {
-        divmod(part, n_ranks): (ns, ns)
-        for part, ns in zip(parts.tolist(), np.rint(first_s * 1e9).astype(np.int64).tolist(), strict=True)
-    }
-    for each, ready_s in zip(schedule.aggregations, simulated.ready_s[len(sends) :], strict=True):
+    sends = schedule.sends
+    first = _first_ready(sends.op, sends.src, simulated.ready_s, schedule.n_ranks)
+    parts = zip(sends.op[first].tolist(), sends.src[first].tolist(), strict=True)
+    first_ns = np.rint(simulated.ready_s[first] * 1e9).astype(np.int64).tolist()
+    found = {part: (ns, ns) for part, ns in zip(parts, first_ns, strict=True)}
+    for each, ready_s in zip(schedule.aggregations, simulated.ready_s[len(sends) :].tolist(), strict=True):
         ns = round(ready_s * 1e9)
         for rank in each.members:
             found[each.op, rank] = min(found.get((each.op, rank), (ns, ns)), (ns, ns))
-    for gate, opened_s in zip(schedule.gates, simulated.opened_s, strict=True):
+    for gate, opened_s in zip(schedule.gates, simulated.opened_s.tolist(), strict=True):
         if schedule.ops[gate.op].kind == "compute":
             ns = round(opened_s * 1e9)
             found[gate.op, gate.rank] = (ns - gate.gap_ns, ns)
     return found
+
+
+@compiled
+def _first_ready(op: Numbers, src: Numbers, ready_s: Seconds, n_ranks: int) -> Any:
+    """The send of each operation at each rank that is ready first; sends are in the order of operations."""
+    found = np.empty(len(op), np.int32)
+    place_of = np.full(n_ranks, -1, np.int64)
+    n = begin = 0
+    for send in range(len(op)):
+        if send == 0 or op[send] != op[send - 1]:
+            begin = n
+        place = place_of[src[send]]
+        if place < begin:
+            found[n], place_of[src[send]] = send, n
+            n += 1
+        elif ready_s[send] < ready_s[found[place]]:
+            found[place] = send
+    return found[:n]
 
 
 def least_s(
@@ -162,23 +178,20 @@ def compute_s(schedule: Schedule) -> float:
         for gate in gates[op]:
             after_ns = max((complete_ns.get((other, gate.rank), 0) for other in gate.after), default=0)
             begun_ns[gate.rank] = max(begun_ns.get(gate.rank, 0), after_ns + gate.gap_ns)
-        givers = _givers(schedule, op) if members else {}
-        for rank, own_ns in begun_ns.items():
-            waits_for_ns = [begun_ns[giver] for giver in givers.get(rank, ())]
-            complete_ns[op, rank] = max(own_ns, *waits_for_ns, 0)
+        for rank, waits_for_ns in _waits_for_ns(schedule, op, begun_ns).items():
+            complete_ns[op, rank] = max(begun_ns[rank], waits_for_ns, 0)
     return max(complete_ns.values(), default=0) / 1e9
 
 
-def _givers(schedule: Schedule, op: int) -> dict[int, set[int]]:
-    """By member, whose data it has in the end."""
-    made = schedule.ops[op]
-    return {
-        rank: {
-            giver
-            for held in made.contract.after(parties, rank)
-            if held.nbytes or not made.nbytes
-            for giver in held.givers
-        }
-        for parties in schedule.parties(op)
-        for rank in parties.members
-    }
+def _waits_for_ns(schedule: Schedule, op: int, begun_ns: Mapping[int, int]) -> dict[int, int]:
+    """When the last of those has begun whose data a rank has in the end; of each that has begun."""
+    made, found = schedule.ops[op], dict.fromkeys(begun_ns, 0)
+    latest: dict[int, tuple[object, int]] = {}  # by id, for many members have the same object as givers
+    for parties in schedule.parties(op):
+        for rank in parties.members:
+            for held in made.contract.after(parties, rank):
+                if held.nbytes or not made.nbytes:
+                    if id(held.givers) not in latest:
+                        latest[id(held.givers)] = held.givers, max(begun_ns[giver] for giver in held.givers)
+                    found[rank] = max(found[rank], latest[id(held.givers)][1])
+    return found

@@ -11,11 +11,15 @@ segments instead, and notices keep their place among them (planning.model.segmen
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gradwire.planning.fabrics.fabric import ETHERNET_NBYTES, Egress, Fabric
 from gradwire.planning.model.addedup import tree_links
 from gradwire.planning.model.dag import Item, items_of
 from gradwire.planning.model.fluid import FluidNetwork
 from gradwire.planning.model.hosts import HostCosts
+from gradwire.planning.model.loops import Times
 from gradwire.planning.model.network import Network
 from gradwire.planning.model.progress import Progress
 from gradwire.planning.model.segments import MOST_STEPS, SegmentNetwork, Socket, n_steps
@@ -36,16 +40,19 @@ from gradwire.traces.schedules.schedule import Schedule
 COLUMNS_ABOVE = 5_000  # sends; for fewer, to load what was compiled takes longer than it saves
 
 
-@dataclass(frozen=True)
+Seconds = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
 class Simulated:
     """When a schedule was complete (`time_s`), when each item (sends, then aggregations) became ready and
     ended, and when each gate opened; all in seconds from the start.
     """
 
     time_s: float
-    ready_s: tuple[float, ...]
-    ends_s: tuple[float, ...]
-    opened_s: tuple[float, ...]
+    ready_s: Seconds
+    ends_s: Seconds
+    opened_s: Seconds
 
 
 def simulate(
@@ -76,7 +83,8 @@ def simulate(
         and schedule.order == FIFO
         and len(schedule.sends) > COLUMNS_ABOVE
     ):
-        return _checked(schedule, _in_columns(fabric, flows, schedule, alpha_s, share))
+        times = _in_columns(fabric, flows, schedule, alpha_s, share)
+        return _checked(schedule, times.ready_s, times.ends_s, times.opened_s)
     items = items_of(flows, schedule, trees, share)
     paths = [flow.path for flow in flows] + [tree_links(fabric, tree) for tree in trees]
     sends = items[: len(schedule.sends)]
@@ -84,18 +92,17 @@ def simulate(
     progress = Progress(schedule, items, network, alpha_s, hosts, flow_numbers(flows))
     while progress.step():
         pass
-    return _checked(schedule, (tuple(progress.ready_s), tuple(progress.ends_s), tuple(progress.opened_s)))
+    return _checked(
+        schedule, np.array(progress.ready_s), np.array(progress.ends_s), np.array(progress.opened_s)
+    )
 
 
-_Times = tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
-"""When items became ready and ended, and gates opened; -1 for what never happens."""
-
-
-def _checked(schedule: Schedule, times: _Times) -> Simulated:
-    """Raise ValueError if something never happens."""
-    ready_s, ends_s, opened_s = times
-    stuck = [number for number, end_s in enumerate(ends_s) if end_s < 0]
-    if stuck:
+def _checked(schedule: Schedule, ready_s: Seconds, ends_s: Seconds, opened_s: Seconds) -> Simulated:
+    """When items became ready and ended, and gates opened.  Raise ValueError if something never happens,
+    which is at -1.
+    """
+    stuck = np.flatnonzero(ends_s < 0)
+    if len(stuck):
         n_sends = len(schedule.sends)
         first = ("send", stuck[0])
         if stuck[0] >= n_sends:
@@ -103,20 +110,21 @@ def _checked(schedule: Schedule, times: _Times) -> Simulated:
         raise ValueError(
             f"{len(stuck)} sends wait for each other and never begin, among them {first[0]} {first[1]}"
         )
-    if never := [number for number, at_s in enumerate(opened_s) if at_s < 0]:
+    never = np.flatnonzero(opened_s < 0)
+    if len(never):
         raise ValueError(f"operation {schedule.gates[never[0]].op} never begins")
-    return Simulated(max((*ends_s, *opened_s), default=0.0), ready_s, ends_s, opened_s)
+    time_s = float(max(ends_s.max(initial=0.0), opened_s.max(initial=0.0)))
+    return Simulated(time_s, ready_s, ends_s, opened_s)
 
 
 def _in_columns(
     fabric: Fabric, flows: Sequence[Flow], schedule: Schedule, alpha_s: float, eta: float
-) -> _Times:
+) -> Times:
     """The same by compiled loops, for which much has to be loaded."""
     from gradwire.planning.model.bulk import run
 
     paths, capacity = links_of(fabric, [flow.path for flow in flows], eta)
-    times = run(schedule, flows, paths, capacity, schedule.send_delay_ns / 1e9 + alpha_s)
-    return tuple(times.ready_s.tolist()), tuple(times.ends_s.tolist()), tuple(times.opened_s.tolist())
+    return run(schedule, flows, paths, capacity, schedule.send_delay_ns / 1e9 + alpha_s)
 
 
 def links_of(

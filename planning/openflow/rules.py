@@ -135,6 +135,12 @@ def guarded_rules(plan: Plan, down: Collection[Link] = (), before: Guarded | Non
     return Guarded(plan, frozenset(down), guard, by_flow, whole)
 
 
+def guard_of(plan: Plan) -> Guard:
+    """The guard of `guarded_rules`, without making rules where even those of paths alone do not fit."""
+    n_rules = len(plan.fabric.switches) * plan.n_ranks + sum(len(flow.path) - 1 for flow in plan.flows)
+    return GUARDS[-1] if n_rules > MAX_FLOWS else guarded_rules(plan).guard
+
+
 def _kept(plan: Plan, fabric: Fabric, before: Guarded) -> dict[int, FlowRules]:
     """The rules, by flow, that serve as well in what is left of the fabric.
 

@@ -303,7 +303,7 @@ def carried(spec: str, schedule: Schedule) -> tuple[tuple[float, ...], ...]:
     """(when each send had ended, when each gate opened)"""
     plan = schedule_plan(spec, schedule)
     made = simulate(plan.fabric, plan.flows, plan.schedule, hosts=COSTS)
-    return made.ends_s, made.opened_s
+    return tuple(made.ends_s.tolist()), tuple(made.opened_s.tolist())
 
 
 # A segment is six packets of 1,448 bytes.  Eleven of them, each with what the kernel needs for it, fill the

@@ -45,7 +45,10 @@ LARGE_S = 0.002 + 14 * (0.002 + 420_000 * 8 / (50e6 * 0.95))
 @cache
 def ends_s(plan: Plan, eta: float) -> Sequence[float]:
     """When each send of the plan ends; the same plans are run by many tests."""
-    return simulate(plan.fabric, plan.flows, plan.schedule, eta=eta, hosts=HOSTS).ends_s
+    found: Sequence[float] = simulate(
+        plan.fabric, plan.flows, plan.schedule, eta=eta, hosts=HOSTS
+    ).ends_s.tolist()
+    return found
 
 
 @pytest.fixture(scope="module", autouse=True)

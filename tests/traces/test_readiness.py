@@ -129,9 +129,9 @@ def test_a_server_that_serves_one_after_the_other_ends_the_first_one_first() -> 
 
     def first_answer_s(items: tuple[Message, ...]) -> float:
         plan = schedule_plan("star:hosts=3,rate=50M", expand(workload(items)))
-        ends_s = simulate(plan.fabric, plan.flows, plan.schedule).ends_s
+        ends_s = simulate(plan.fabric, plan.flows, plan.schedule).ends_s.tolist()
         (number,) = (n for n, send in enumerate(plan.schedule.sends) if (send.src, send.dst) == (0, 1))
-        return ends_s[number]
+        return float(ends_s[number])
 
     free = tuple(each.model_copy(update={"ready": None}) for each in SERVED)
     assert first_answer_s(SERVED) == pytest.approx(2 * each_s, rel=0.01)

@@ -90,6 +90,8 @@ def expand(
             adds = item.centre is not None and item.role == "push"
             sends.add_message(Send(number, item.src, item.dst, 0, ops[number].nbytes, reduce=adds))
             continue
+        if isinstance(item, Compute):
+            continue
         items = [chosen[one] for one in unit]
         if not isinstance(item, Collective):
             carried = carried_of(items, ops[number], how, MAX_SENDS - len(sends))

@@ -7,9 +7,9 @@ the output of an allgather.  A collective's pre- and postcondition are MSCCL's w
 al., MSCCLang, ASPLOS 2023).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from typing import Literal, NamedTuple
 
 from gradwire.traces.schedules.dtypes import FLOAT32, DType, element_nbytes
@@ -185,7 +185,11 @@ def _blocks(parties: Parties, rank: int) -> tuple[Held, ...]:
     """In the buffer's second half are the blocks for this rank, in the order of the members that have them;
     in the first half each has its own in the order of those that they are for.
     """
-    place = parties.members.index(rank)
+    return tuple(_each_block(parties, parties.members.index(rank)))
+
+
+def _each_block(parties: Parties, place: int) -> Iterator[Held]:
+    """See `_blocks`, of the member at this position."""
     if parties.sizes:
         origins = [sum(row[:place]) for row in parties.sizes]
         blocks = [row[place] for row in parties.sizes]
@@ -193,12 +197,13 @@ def _blocks(parties: Parties, rank: int) -> tuple[Held, ...]:
         block = block_nbytes(parties.nbytes, len(parties.members))
         origins, blocks = [place * block] * len(parties.members), [block] * len(parties.members)
     starts = accumulate(blocks, initial=parties.nbytes)
-    return tuple(map(Held, starts, blocks, ((giver,) for giver in parties.members), origins))
+    return map(Held, starts, blocks, ((giver,) for giver in parties.members), origins)
 
 
 def _own_and_own_block(parties: Parties, rank: int) -> tuple[Held, ...]:
     """A rank's block for itself is in its place from the beginning."""
-    return (*_own(parties, rank), _blocks(parties, rank)[parties.members.index(rank)])
+    place = parties.members.index(rank)
+    return (*_own(parties, rank), next(islice(_each_block(parties, place), place, None)))
 
 
 def uneven_nbytes(sizes: BlockSizes) -> int:
