@@ -3,6 +3,7 @@
 import os
 import secrets
 import shlex
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -265,4 +266,6 @@ def ssh_command(machine: machinesfile.Machine, line: str, options: Sequence[str]
     assert machine.ssh
     given = os.environ.get(SSH)
     ssh = shlex.split(given) if given else ["ssh", *_SSH_OPTIONS]
+    if shutil.which(ssh[0]) is None:
+        raise FileNotFoundError(f"{ssh[0]} is not installed: run apt-get install openssh-client")
     return underlay.command([*ssh, *options, machine.ssh, line])
