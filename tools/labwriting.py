@@ -81,22 +81,23 @@ def save_lab(folder: Path, document: Document, described: About) -> None:
 
 
 def save_run_lab(folder: Path, options: RunOptions) -> None:
-    """`lab.yaml` in the folder of a single run, whose plan it carries out again.  Raise OSError."""
-    machines = None
+    """`lab.yaml` in the folder of a single run, whose plan it carries out again, on the same machines if
+    there were several: their file is beside it, as the folder may be renamed.  Raise OSError.
+    """
+    beside = {"job": PLAN}
     if options.machines:
-        machines = folder / MACHINES
-        write_whole(machines, yaml.safe_dump(options.machines, sort_keys=False))
+        write_whole(folder / MACHINES, yaml.safe_dump(options.machines, sort_keys=False))
+        beside["machines"] = MACHINES
     choices = RunChoices(
         repeat=options.repeats,
         reroute=options.reroute,
         switch=options.switch,
         captures=options.captures,
-        machines=machines,
     )
     _write(
         folder,
         (f"gradwire run {FILE} carries this run's plan out again.",),
-        {"job": PLAN, **keys_of(choices)},
+        {**beside, **keys_of(choices)},
     )
 
 

@@ -11,11 +11,13 @@ import pytest
 from gradwire.emu.options import RunOptions
 from gradwire.planning import plan as plans
 from gradwire.planning.experiment import plan_of
+from gradwire.planning.machines.machinesfile import Machines
 from gradwire.planning.plan import Plan
 from gradwire.results.about import About
 from gradwire.results.matrixfile import Matrix
 from gradwire.results.row import Row
 from gradwire.tools import cli
+from gradwire.tools.choices import RunChoices
 from gradwire.tools.labfile import read_lab
 from gradwire.tools.labwork import LabWork, lab_work
 from gradwire.tools.labwriting import FILE, save_lab, save_run_lab
@@ -113,6 +115,18 @@ def test_the_lab_of_a_plan_file_and_of_a_single_run_carry_that_plan_out(
     single = again(tmp_path)
     assert single.run
     assert single.run.options == RunOptions(7, captures=True, reroute=False)
+
+
+def test_the_lab_of_a_run_on_several_machines_finds_them_when_its_folder_is_renamed(tmp_path: Path) -> None:
+    """As each is, when its run is whole."""
+    listed = [{"name": "a", "address": "192.0.2.1"}, {"name": "b", "address": "192.0.2.2", "ssh": "b"}]
+    machines = Machines.model_validate({"machines": listed}).model_dump(mode="json")
+    incomplete = tmp_path / "run.incomplete"
+    incomplete.mkdir()
+    (incomplete / "plan.json").touch()
+    save_run_lab(incomplete, RunOptions(2, machines=machines))
+    lab = read_lab(incomplete.rename(tmp_path / "run") / FILE)
+    assert lab.choices(RunChoices()).options == RunOptions(2, machines=machines)
 
 
 def test_the_lab_of_a_lab_is_the_same_with_its_expectations(tmp_path: Path) -> None:
