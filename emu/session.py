@@ -83,13 +83,7 @@ def main(folder: Path, channel: Channel | None = None) -> None:
 def _assembled(machines: Mapping[str, Any], plan: Plan, folder: Path) -> AbstractContextManager[Team]:
     """The machines that carry the plan's fabric together."""
     say("machines")
-    return assembled(
-        Machines.model_validate(machines),
-        plan.fabric,
-        folder,
-        json.loads((folder / "plan.json").read_text()),
-        plan.placement,
-    )
+    return assembled(Machines.model_validate(machines), plan.fabric, folder, plan)
 
 
 def _controller_options(options: RunOptions, folder: Path) -> list[str]:

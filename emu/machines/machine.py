@@ -1,5 +1,6 @@
 """Another machine of a run, as the one that runs the command sees it: reached by ssh, asked by messages."""
 
+import json
 import os
 import secrets
 import shlex
@@ -24,6 +25,7 @@ from gradwire.planning.fabrics.spec import fabric_to_json
 from gradwire.planning.machines import machinesfile
 from gradwire.planning.machines.part import Part, last_first_vni, part_of
 from gradwire.planning.machines.partition import partition
+from gradwire.planning.plan import Plan
 
 SSH = "GRADWIRE_SSH"  # in the environment: the program that reaches other machines, with options; else ssh
 HELLO_S = 60.0
@@ -44,8 +46,9 @@ class Machine:
         listed: machinesfile.Machine,
         child: ChildProcess,
         watch: Watch,
-        ranks: Sequence[int],
-        switches: Sequence[str],
+        part: Part,
+        fabric: Fabric,
+        plan: Plan | None,
     ) -> None:
         assert child.process.stdout
         self._listed = listed
@@ -53,12 +56,15 @@ class Machine:
         self._watch = watch
         self._lines = wire.Lines(child.process.stdout.fileno())
         self._name = listed.name
-        self.ranks = ranks
-        self.switches = switches
+        self._plan = plan
+        self._hosts = part.hosts(fabric)
+        self.switches = part.switches(fabric)
+        self.ranks = [rank for rank, host in enumerate(plan.placement if plan else ()) if host in part.nodes]
         self.host_pids: dict[str, int] = {}
         self._session_pid = 0
         self._ahead_ns = 0
         self._uncertainty_ns = 0  # of how far its clock is ahead of ours
+        self._start_ns = 0  # of the repeat, by its clock
         self._counts: RepeatCounts | None = None
 
     @property
@@ -97,7 +103,8 @@ class Machine:
                 self._compare_clocks()
                 self.tell("run", repeat)
             case ("start", start_ns):
-                self.tell("start", start_ns + self._ahead_ns)
+                self._start_ns = start_ns + self._ahead_ns
+                self.tell("start", self._start_ns)
             case ("check", accesses):
                 self.tell("check", accesses)
             case str(word):
@@ -105,21 +112,23 @@ class Machine:
 
     def recv(self) -> tuple[str, Any]:
         """The answer, with a value for each of its ranks.  Raise EOFError if it is gone."""
-        try:
+        assert self._plan
+        with self._blamed():
             said, value = wire.parsed(self._lines.next())
             if said == FAILED:
                 failure = wire.checked(wire.FAILURE, value)
                 return said, Complaint(failure.text, failure.blamed)
             if said == "done":
-                return said, wire.checked(wire.ACCESSES, value)
+                accesses = wire.checked(wire.ACCESSES, value)
+                wire.check_accesses(accesses, len(self.ranks), self._plan.schedule)
+                return said, accesses
             if said == "outcome":
                 measured = wire.checked(wire.MEASURED, value)
-                wire.check_ranks(measured, self.ranks, self._name)
+                schedule = self._plan.schedule
+                wire.check_measured(measured, self.ranks, self._name, schedule, self._start_ns)
                 measured = wire.earlier(measured, self._ahead_ns)
                 self._counts = replace(measured.counts, clock_s=self._uncertainty_ns / 1e9)
                 return said, measured.outcomes
-        except wire.BadMessage as error:
-            raise RunFailed(f"machine {self._name} sent what cannot be used: {error}") from error
         return said, [None] * len(self.ranks)
 
     def tell(self, kind: str, value: object = None) -> None:
@@ -135,23 +144,38 @@ class Machine:
         if not self._watch.wait([self], timeout_s):
             raise RunFailed(f"machine {self._name} did not report {kind!r} within {timeout_s:.0f} s")
         try:
-            said, value = wire.parsed(self._lines.next())
-            if said == FAILED:
-                raise RunFailed(f"machine {self._name}: {wire.checked(wire.FAILURE, value).text}")
-        except wire.BadMessage as error:
-            raise RunFailed(f"machine {self._name} sent what cannot be used: {error}") from error
+            with self._blamed():
+                said, value = wire.parsed(self._lines.next(wire.MAX_SHORT_NBYTES))
+                if said == FAILED:
+                    raise RunFailed(f"machine {self._name}: {wire.checked(wire.FAILURE, value).text}")
         except EOFError:
             raise RunFailed(self._child.complaint()) from None
         if said != kind:
-            raise RunFailed(f"machine {self._name} sent {said!r} instead of {kind!r}")
+            raise RunFailed(f"machine {self._name} sent {said[:60]!r} instead of {kind!r}")
         return value
+
+    @contextmanager
+    def _blamed(self) -> Iterator[None]:
+        """Raise RunFailed that names the machine for what cannot be used."""
+        try:
+            yield
+        except wire.BadMessage as error:
+            raise RunFailed(f"machine {self._name} sent what cannot be used: {error}") from error
+
+    def begin(self, value: dict[str, Any]) -> None:
+        """Let it build its part.  Raise RunFailed."""
+        try:
+            self.tell("begin", value | {"machine": self._name})
+        except BrokenPipeError:
+            raise RunFailed(self._child.complaint()) from None
 
     def await_forwarding(self) -> None:
         """Return when its switches forward.  Raise RunFailed."""
-        try:
-            built = wire.checked(wire.BUILT, self.heard("forwarding", BUILD_S))
-        except wire.BadMessage as error:
-            raise RunFailed(f"machine {self._name} sent what cannot be used: {error}") from error
+        value = self.heard("forwarding", BUILD_S)
+        with self._blamed():
+            built = wire.checked(wire.BUILT, value)
+            if set(built.host_pids) != set(self._hosts):
+                raise wire.BadMessage("the processes of other hosts than it has")
         self._session_pid, self.host_pids = built.pid, built.host_pids
 
     def entering(self, line: str, is_shell: bool) -> list[str]:
@@ -163,15 +187,17 @@ class Machine:
 
     def power(self, verb: str, switch: str) -> None:
         """`stop` or `start` one of its switches.  Raise RunFailed."""
-        self.tell("power", [verb, switch])
+        try:
+            self.tell("power", [verb, switch])
+        except BrokenPipeError:
+            raise RunFailed(self._child.complaint()) from None
         self.heard("power", BUILD_S)
 
     def check_hello(self) -> None:
         """Raise RunFailed for another version, or for other code of the same one."""
-        try:
-            hello = wire.checked(wire.HELLO, self.heard("hello", HELLO_S))
-        except wire.BadMessage as error:
-            raise RunFailed(f"machine {self._name} sent what cannot be used: {error}") from error
+        value = self.heard("hello", HELLO_S)
+        with self._blamed():
+            hello = wire.checked(wire.HELLO, value)
         if hello.version != gradwire.__version__:
             raise RunFailed(
                 f"machine {self._name} has gradwire {hello.version}, and this one {gradwire.__version__}: "
@@ -189,8 +215,10 @@ class Machine:
         for _ in range(_CLOCK_ROUNDS):
             before_ns = time.monotonic_ns()
             self.tell("clock")
-            theirs_ns = wire.checked(wire.NUMBER, self.heard("clock", HELLO_S))
+            answer = self.heard("clock", HELLO_S)
             after_ns = time.monotonic_ns()
+            with self._blamed():
+                theirs_ns = wire.checked(wire.NUMBER, answer)
             found.append((after_ns - before_ns, theirs_ns - (before_ns + after_ns) // 2))
         round_trip_ns, self._ahead_ns = min(found)
         self._uncertainty_ns = round_trip_ns // 2
@@ -198,8 +226,9 @@ class Machine:
 
 @dataclass(frozen=True)
 class Team:
-    """The part of a fabric that is here, and the machines that carry the rest; `watch` is over these."""
+    """The `part` of the `fabric` that is here, and the machines with the rest; `watch` is over these."""
 
+    fabric: Fabric
     part: Part
     others: Sequence[Machine]
     watch: Watch
@@ -213,9 +242,12 @@ class Team:
                 raise RunFailed(machine.complaint()) from None
 
     def await_forwarding(self) -> None:
-        """Return when the switches of all others forward.  Raise RunFailed."""
+        """Return when all others have built their parts, and the controller's packets come through to them.
+        Raise RunFailed and OSError.
+        """
         for machine in self.others:
             machine.await_forwarding()
+        underlay.check_controls(self.part, self.fabric)
 
 
 @contextmanager
@@ -223,13 +255,12 @@ def assembled(
     machines: machinesfile.Machines,
     fabric: Fabric,
     folder: Path,
-    plan: dict[str, Any] | None = None,
-    placement: Sequence[str] = (),
+    plan: Plan | None = None,
 ) -> Iterator[Team]:
     """The machines, once each has answered that it has our code, and has begun to build its part.
 
-    `plan` is what is in plan.json, with the `placement` of its ranks; their logs are in the folder.  For a
-    session that was handed the machine's own network.  Raise ValueError for machines that cannot be used
+    The `plan`, if there is one, is also in `plan.json` in the folder; the machines' logs are put there.  For
+    a session that was handed the machine's own network.  Raise ValueError for machines that cannot be used
     together, OSError for this machine's own network, and RunFailed, which names another machine.
     """
     machinesfile.check_buildable(machines)
@@ -239,8 +270,12 @@ def assembled(
     parts = {each.name: part_of(machines, made, each.name, first_vni) for each in machines.machines}
     (here,) = (each.name for each in machines.machines if each.ssh is None)
     underlay.check(parts[here], fabric)
-    begin = {"machines": machines.model_dump(mode="json"), "first_vni": first_vni, "plan": plan}
-    begin["fabric"] = fabric_to_json(fabric)
+    begin = {
+        "machines": machines.model_dump(mode="json"),
+        "first_vni": first_vni,
+        "plan": json.loads((folder / "plan.json").read_text()) if plan else None,
+        "fabric": fabric_to_json(fabric),
+    }
     watch = Watch()
     with ExitStack() as stack:
         others = []
@@ -250,15 +285,13 @@ def assembled(
                 command = ssh_command(each, f"{each.gradwire} part")
                 name = f"machine {each.name}"
                 child = stack.enter_context(running(name, command, log, pass_fds=(underlay.handed(),)))
-                nodes = parts[each.name].nodes
-                ranks = [rank for rank, host in enumerate(placement) if host in nodes]
-                others.append(Machine(each, child, watch, ranks, parts[each.name].switches(fabric)))
+                others.append(Machine(each, child, watch, parts[each.name], fabric, plan))
         for machine in others:  # they have been starting meanwhile
             machine.check_hello()
         for machine in others:
-            machine.tell("begin", begin | {"machine": machine.machine})
+            machine.begin(begin)
             stack.enter_context(machine.watched())
-        yield Team(parts[here], others, watch)
+        yield Team(fabric, parts[here], others, watch)
 
 
 def ssh_command(machine: machinesfile.Machine, line: str, options: Sequence[str] = ()) -> list[str]:

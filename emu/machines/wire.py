@@ -16,20 +16,27 @@ Instead of any answer there may be `failed`, with a text and the ranks that it b
 """
 
 import json
+import math
 import os
-from collections.abc import Iterable, Mapping
+import select
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from gradwire.emu.records import RepeatCounts
 from gradwire.emu.replay.centre_values import Access
 from gradwire.emu.replay.outcome import Outcome, RankTimes
 from gradwire.traces.complaints import complaint
+from gradwire.traces.schedules.schedule import Schedule
 from gradwire.traces.units import show_nbytes
 
-MAX_LINE_NBYTES = 1 << 30
+MAX_LINE_NBYTES = 1 << 30  # what a machine measures in ten minutes at a thousand ports, and a plan, are long
+MAX_SHORT_NBYTES = 1 << 20  # all other answers
+SILENCE_S = 30.0  # in the middle of a message
+MAX_DIGITS = 18  # of a whole number: times in ns for 31 years, counters up to 888 PiB
+MAX_TEXT = 10_000
 _CHUNK_NBYTES = 1 << 20
 Value = TypeVar("Value")
 
@@ -57,7 +64,7 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    text: str
+    text: Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(lambda text: " ".join(text.split()))]
     blamed: tuple[int, ...] = ()
 
 
@@ -84,18 +91,22 @@ class Lines:
         self._fd = fd
         self._rest = b""
 
-    def next(self) -> bytes:
-        """Wait for it.  Raise EOFError at the end, BadMessage for a line that is too long."""
+    def next(self, most_nbytes: int = MAX_LINE_NBYTES) -> bytes:
+        """Wait for it.  Raise EOFError at the end, BadMessage for a line that is longer than `most_nbytes` or
+        that does not go on for SILENCE_S.
+        """
         parts = [self._rest]
         n_read = len(self._rest)
         while b"\n" not in parts[-1]:
+            if n_read and not select.select([self._fd], [], [], SILENCE_S)[0]:
+                raise BadMessage(f"half a message, and then nothing for {SILENCE_S:.0f} s")
             octets = os.read(self._fd, _CHUNK_NBYTES)
             if not octets:
                 raise EOFError
             parts.append(octets)
             n_read += len(octets)
-            if n_read > MAX_LINE_NBYTES:
-                raise BadMessage(f"a line is longer than {show_nbytes(MAX_LINE_NBYTES)}")
+            if n_read > most_nbytes:
+                raise BadMessage(f"a message of more than {show_nbytes(most_nbytes)}")
         line, _, self._rest = b"".join(parts).partition(b"\n")
         return line
 
@@ -108,13 +119,27 @@ def line(kind: str, value: Any = None) -> bytes:
 def parsed(octets: bytes) -> tuple[str, Any]:
     """Kind and value, the value still to be checked.  Raise BadMessage."""
     try:
-        message = json.loads(octets)
+        message = json.loads(octets, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
+    except BadMessage:
+        raise
     except (ValueError, RecursionError) as error:
         raise BadMessage(f"not JSON: {octets[:60]!r}") from error
     match message:
         case [str(kind), value]:
             return kind, value
     raise BadMessage(f"not a message: {octets[:60]!r}")
+
+
+def _whole(digits: str) -> int:
+    if len(digits.removeprefix("-")) > MAX_DIGITS:
+        raise BadMessage(f"a number of more than {MAX_DIGITS} digits: {digits[:30]}")
+    return int(digits)
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise BadMessage(f"{text[:30]} where a number should be")
+    return number
 
 
 def checked(kind: TypeAdapter[Value], value: Any) -> Value:
@@ -162,9 +187,43 @@ def _times_earlier(times: RankTimes, shift_ns: int) -> RankTimes:
     )
 
 
-def check_ranks(measured: Measured, ranks: Iterable[int], machine: str) -> None:
-    """Raise BadMessage unless it is of these ranks and of this machine."""
-    if len(measured.outcomes) != len(list(ranks)):
-        raise BadMessage(f"{len(measured.outcomes)} outcomes, and {len(list(ranks))} ranks are there")
-    if measured.counts.machine != machine or set(measured.counts.stopped_s) != set(ranks):
+def check_accesses(accesses: Sequence[Sequence[Access]], n_ranks: int, schedule: Schedule) -> None:
+    """Raise BadMessage unless there is a list for each rank, of operations of the schedule."""
+    if len(accesses) != n_ranks:
+        raise BadMessage(f"accesses of {len(accesses)} ranks, and {n_ranks} are there")
+    for each in accesses:
+        _check_numbers("operation", (access.op for access in each), len(schedule.ops))
+
+
+def check_measured(
+    measured: Measured, ranks: Collection[int], machine: str, schedule: Schedule, start_ns: int
+) -> None:
+    """Raise BadMessage unless it is of these ranks and of this machine, of the repeat that began at
+    `start_ns` by that machine's clock, and about sends and operations that there are.
+    """
+    if len(measured.outcomes) != len(ranks):
+        raise BadMessage(f"{len(measured.outcomes)} outcomes, and {len(ranks)} ranks are there")
+    counts = measured.counts
+    if counts.machine != machine or set(counts.stopped_s) != set(ranks):
         raise BadMessage("counts of another machine, or of other ranks")
+    n_sends, n_ops, n_aggregations = (
+        len(every) for every in (schedule.sends, schedule.ops, schedule.aggregations)
+    )
+    for outcome in measured.outcomes:
+        times = outcome.times
+        if times.start_ns != start_ns or times.done_ns <= start_ns:
+            raise BadMessage("times of another repeat")
+        for sends in (times.queued_ns, times.handed_ns, times.arrived_ns):
+            _check_numbers("send", sends, n_sends)
+        for aggregations in (times.begun_ns, times.aggregated_ns):
+            _check_numbers("aggregation", aggregations, n_aggregations)
+        for ops in (times.computing_ns, times.computed_ns):
+            _check_numbers("operation", ops, n_ops)
+        if not times.computed_ns.keys() <= times.computing_ns.keys():
+            raise BadMessage("the end of a computation that never began")
+
+
+def _check_numbers(what: str, numbers: Iterable[int], n: int) -> None:
+    for number in numbers:
+        if not 0 <= number < n:
+            raise BadMessage(f"{what} {number}, and the plan has {n:,}")

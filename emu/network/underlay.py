@@ -15,12 +15,14 @@ from gradwire.emu.network.isolate import UNDERLAY
 from gradwire.emu.network.shaping import LINK_GROUP, segment_limits
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.machines.machinesfile import VXLAN_NBYTES
-from gradwire.planning.machines.part import Part, Tunnel
+from gradwire.planning.machines.part import Control, Part, Tunnel
 from gradwire.planning.transport import Transport
 
 VXLAN_PORT = 4789  # RFC 7348, section 5
 _HERE = "1"  # in the namespaces of a session, which is their process 1
 _COMMAND_S = 20
+_PING_NBYTES = 20 + 8  # the headers of IPv4 and of an ICMP echo
+_LEAST_NBYTES = 100
 
 
 def handed() -> int:
@@ -61,6 +63,35 @@ def make_tunnels(part: Part, fabric: Fabric, transport: Transport) -> None:
     """Our ends of all tunnels, in this network namespace, still down.  Raise OSError."""
     lines = tunnels_batch(part, fabric, transport)
     _run("the tunnels to other machines", ["ip", "-batch", "-"], "".join(f"{line}\n" for line in lines))
+
+
+def check_controls(part: Part, fabric: Fabric) -> None:
+    """Raise OSError unless packets as long as the fabric's come back through each tunnel to a machine whose
+    switches the controller here has, once that machine has made its end.
+
+    What loses them is between the machines, and says nothing: a firewall, or a switch with a smaller MTU.
+    """
+    for control in part.controls:
+        if _comes_back(control, fabric.mtu_nbytes):
+            continue
+        what = "packets do not come"
+        advice = f"let UDP port {VXLAN_PORT} through the firewalls of both machines, and between them"
+        if _comes_back(control, _LEAST_NBYTES):
+            what = f"packets of {fabric.mtu_nbytes + VXLAN_NBYTES:,} bytes do not come"
+            advice = (
+                "shorter ones do: raise the MTU of what is between the machines, or lower the fabric's mtu"
+            )
+        raise OSError(
+            f"{what} through a tunnel from {part.address} to {control.tunnel.far} and back; {advice}"
+        )
+
+
+def _comes_back(control: Control, nbytes: int) -> bool:
+    """The first of some IP packets of this length that does not get lost."""
+    size = str(nbytes - _PING_NBYTES)
+    words = ["ping", "-n", "-q", "-M", "do", "-s", size, "-i", "0.2", "-c", "1", "-w", "4", control.far_ip]
+    done = subprocess.run(words, capture_output=True, timeout=_COMMAND_S, check=False)
+    return done.returncode == 0
 
 
 def tunnels_batch(part: Part, fabric: Fabric, transport: Transport) -> Iterator[str]:

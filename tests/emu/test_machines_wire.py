@@ -16,6 +16,7 @@ from gradwire.emu.records import RepeatCounts
 from gradwire.emu.replay.centre_values import Access
 from gradwire.emu.replay.outcome import Outcome, RankTimes
 from gradwire.emu.sampler import LinkRow
+from tests.made_plans import allreduce_plan
 
 OUTCOME = Outcome(
     RankTimes(
@@ -63,17 +64,62 @@ def test_all_times_and_only_times_are_put_on_the_other_clock() -> None:
     assert moved.counts == replace(COUNTS, link_rows=(COUNTS.link_rows[0]._replace(time_ns=500),))
 
 
+SCHEDULE = allreduce_plan("star:hosts=8", "ring").schedule  # 8 · 14 sends, one operation
+
+
 @pytest.mark.parametrize(
-    "ranks_and_machine",
-    [((5, 6), "right"), ((6,), "right"), ((5,), "left")],
-    ids=["more", "other", "machine"],
+    ("ranks", "machine", "start_ns"),
+    [((5, 6), "right", 1000), ((6,), "right", 1000), ((5,), "left", 1000), ((5,), "right", 1001)],
+    ids=["more ranks", "other ranks", "another machine", "another repeat"],
 )
-def test_results_of_other_ranks_or_of_another_machine_are_refused(
-    ranks_and_machine: tuple[tuple[int, ...], str],
-) -> None:
-    wire.check_ranks(MEASURED, (5,), "right")
+def test_results_of_something_else_are_refused(ranks: tuple[int, ...], machine: str, start_ns: int) -> None:
+    measured = with_times(begun_ns={}, aggregated_ns={}, computing_ns={0: 1}, computed_ns={0: 2})
+    wire.check_measured(measured, (5,), "right", SCHEDULE, 1000)
     with pytest.raises(wire.BadMessage):
-        wire.check_ranks(MEASURED, *ranks_and_machine)
+        wire.check_measured(measured, ranks, machine, SCHEDULE, start_ns)
+
+
+def with_times(**times: Any) -> wire.Measured:
+    return replace(MEASURED, outcomes=[replace(OUTCOME, times=replace(OUTCOME.times, **times))])
+
+
+@pytest.mark.parametrize(
+    ("times", "says"),
+    [
+        ({"arrived_ns": {112: 1004}}, "send 112, and the plan has 112"),
+        ({"queued_ns": {-1: 1004}}, "send -1"),
+        ({"begun_ns": {0: 1005}}, "aggregation 0, and the plan has 0"),
+        ({"computing_ns": {1: 1007}}, "operation 1"),
+        ({"computed_ns": {0: 1007}}, "never began"),
+        ({"done_ns": 1000}, "another repeat"),
+    ],
+)
+def test_times_of_what_is_not_in_the_plan_are_refused(times: dict[str, Any], says: str) -> None:
+    known: dict[str, Any] = {"begun_ns": {}, "aggregated_ns": {}, "computing_ns": {}, "computed_ns": {}}
+    with pytest.raises(wire.BadMessage, match=says):
+        wire.check_measured(with_times(**known | times), (5,), "right", SCHEDULE, 1000)
+
+
+def test_accesses_of_other_ranks_and_operations_are_refused() -> None:
+    wire.check_accesses([[Access(0)], []], 2, SCHEDULE)
+    with pytest.raises(wire.BadMessage, match="of 1 ranks, and 2"):
+        wire.check_accesses([[Access(0)]], 2, SCHEDULE)
+    with pytest.raises(wire.BadMessage, match="operation 1"):
+        wire.check_accesses([[Access(1)]], 1, SCHEDULE)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "1" * 19, "9" * 5000])
+def test_numbers_that_no_clock_or_counter_has_are_refused(number: str) -> None:
+    with pytest.raises(wire.BadMessage) as refused:
+        wire.parsed(f'["clock",{number}]'.encode())
+    assert len(str(refused.value)) < 100
+    assert wire.parsed(b'["clock",-999999999999999999]') == ("clock", -(10**18) + 1)
+
+
+def test_a_complaint_is_one_line() -> None:
+    assert wire.checked(wire.FAILURE, {"text": "all is\nwell\r\n"}).text == "all is well"
+    with pytest.raises(wire.BadMessage, match="10000"):
+        wire.checked(wire.FAILURE, {"text": "x" * 10_001})
 
 
 def lines_of(octets: bytes) -> wire.Lines:
@@ -83,6 +129,15 @@ def lines_of(octets: bytes) -> wire.Lines:
     return wire.Lines(reading)
 
 
+def test_half_a_message_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "SILENCE_S", 0.0)
+    reading, writing = os.pipe()
+    os.write(writing, b'["hello",')
+    with pytest.raises(wire.BadMessage, match="half a message"):
+        wire.Lines(reading).next()
+    os.close(writing)
+
+
 def test_lines_that_come_together_are_taken_one_by_one() -> None:
     lines = lines_of(b"one\ntwo\nthr")
     assert [lines.next(), lines.next()] == [b"one", b"two"]
@@ -90,10 +145,9 @@ def test_lines_that_come_together_are_taken_one_by_one() -> None:
         lines.next()
 
 
-def test_a_line_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "MAX_LINE_NBYTES", 10)
-    with pytest.raises(wire.BadMessage, match="longer than 10 B"):
-        lines_of(b"x" * 11).next()
+def test_a_line_without_an_end_is_refused() -> None:
+    with pytest.raises(wire.BadMessage, match="more than 10 B"):
+        lines_of(b"x" * 11).next(most_nbytes=10)
 
 
 @given(

@@ -96,6 +96,35 @@ def test_a_network_between_the_machines_that_is_too_narrow_is_refused(tmp_path: 
     assert "take 1,550 in a tunnel" in done.stderr
 
 
+LOSING = """\
+tc qdisc add dev left0 root handle 1: htb default 1
+tc class add dev left0 parent 1: classid 1:1 htb rate 1gbit quantum 1600
+tc class add dev left0 parent 1: classid 1:2 htb rate 1gbit quantum 1600
+tc qdisc add dev left0 parent 1:2 bfifo limit 1
+tc filter add dev left0 parent 1: protocol ip u32 match ip protocol 17 0xff match ip dport 4789 0xffff {} \
+    flowid 1:2
+exec "$@"
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("", "packets do not come through a tunnel from 192.0.2.1 to 192.0.2.2"),
+        ("match u16 0x0400 0x0400 at 2", "packets of 1,550 bytes do not come through a tunnel"),  # by length
+    ],
+    ids=["all", "long"],
+)
+def test_what_loses_packets_between_the_machines_is_named(tmp_path: Path, more: str, says: str) -> None:
+    """A firewall, or a switch with a smaller MTU; not `waiting for the controller` two minutes later."""
+    script = tmp_path / "script"
+    script.write_text("h0 hostname -I\n")
+    up = (GRADWIRE, "up", "bigraph:n=4,m=2,rate=20M", "--machines", "FILE", "--script", str(script))
+    done = on_left(tmp_path, "sh", "-c", LOSING.format(more), "sh", *up)
+    assert done.returncode == 1
+    assert says in done.stderr.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("does", "says"),
     [
@@ -108,9 +137,10 @@ def test_a_network_between_the_machines_that_is_too_narrow_is_refused(tmp_path: 
             "machine right has gradwire 0.0.1, and this one",
         ),
         (f"timeout --signal KILL 7 {GRADWIRE} part", "machine right"),
-        ("echo '[\"hello\",'; sleep 20", "machine right sent what cannot be used"),
+        ("echo '[\"hello\",'; sleep 20", "machine right sent what cannot be used: not JSON"),
+        ("printf '[\"hello\",'; sleep 50", "machine right sent what cannot be used: half a message"),
     ],
-    ids=["without root", "another version", "that dies", "that talks nonsense"],
+    ids=["without root", "another version", "that dies", "that talks nonsense", "that stops in a word"],
 )
 def test_a_machine_that_cannot_is_named(tmp_path: Path, does: str, says: str) -> None:
     stand_in = tmp_path / "gradwire"

@@ -1,5 +1,7 @@
 """Two machines: sets of namespaces, joined by a cable, of which the second is reached as if by ssh (`rsh`).
 
+The second one's clock (CLOCK_MONOTONIC) is a day ahead, as if it had been started a day earlier.
+
 `twomachines.py FOLDER MTU COMMAND...` runs the command on `left`, with `$MACHINES` the file that names both.
 """
 
@@ -14,6 +16,7 @@ from gradwire.emu.project import PROJECT
 _RSH = Path(__file__).with_name("rsh.py")
 _ALONE = ["unshare", "--net", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child=KILL", "--"]
 LEFT, RIGHT = "192.0.2.1", "192.0.2.2"
+_A_DAY_AHEAD = ["--time", "--monotonic", "86400", "--boottime", "86400", "--"]
 _LATE_S = 10.0
 
 
@@ -58,7 +61,8 @@ def on_left(
 
 def _main(folder: str, mtu: str, *command: str) -> int:
     socket = f"{folder}/right"
-    with subprocess.Popen([*_ALONE, sys.executable, str(_RSH), "serve", socket]) as right:
+    alone = [*_ALONE[:-1], *_A_DAY_AHEAD]
+    with subprocess.Popen([*alone, sys.executable, str(_RSH), "serve", socket]) as right:
         deadline_s = time.monotonic() + _LATE_S
         while not os.path.exists(socket):
             assert time.monotonic() < deadline_s, "the second machine does not start"
