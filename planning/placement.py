@@ -4,7 +4,7 @@ A package adds one with an entry point in the group `gradwire.placement`; it can
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from itertools import zip_longest
 from math import gcd
 
@@ -13,6 +13,7 @@ from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.paths import access_switch
 from gradwire.planning.refused import Refused
 from gradwire.traces import plugins
+from gradwire.traces.plugins import entry_points
 from gradwire.traces.seeded import draw
 from gradwire.traces.units import one_of
 

@@ -1,7 +1,10 @@
 """What installed packages add by entry points: how it is loaded, what it is called, and whose an error is."""
 
+import sys
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint, entry_points
+from functools import cache
+from importlib import metadata
+from importlib.metadata import EntryPoint, EntryPoints
 from traceback import walk_tb
 from typing import Any
 
@@ -18,6 +21,22 @@ CALL = "__call__"
 
 class BadPlugin(Exception):
     """What a package offers and cannot be used; the text says what it is, whose, and why."""
+
+
+def entry_points(**selected: str) -> EntryPoints:
+    """The entry points of installed packages, such as those with `group="gradwire.fabric"`.
+
+    `importlib.metadata.entry_points`, which reads the files of all packages at each call: here once, as long
+    as modules come from the same folders.
+    """
+    return _of_path(tuple(sys.path)).select(**selected)
+
+
+@cache
+def _of_path(folders: tuple[str, ...]) -> EntryPoints:
+    """Those of the packages in `folders`, which are sys.path."""
+    assert list(folders) == sys.path
+    return metadata.entry_points()
 
 
 def loaded(entry: EntryPoint) -> Any:

@@ -5,7 +5,7 @@ A package adds a family with an entry point in the group `gradwire.fabric`; it c
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from gradwire.planning.fabrics.family import DEFAULT_RATE_BPS, FROM_FILE, GRID_K
 from gradwire.planning.fabrics.grids import mesh, torus
 from gradwire.planning.fabrics.ownrates import KEY
 from gradwire.traces import plugins
+from gradwire.traces.plugins import entry_points
 from gradwire.traces.units import did_you_mean, not_one_of, parse_bps, parse_nbytes, parse_ns
 
 MAX_SPEC_LENGTH = 200

@@ -5,11 +5,12 @@ A package adds one with an entry point in the group `gradwire.routing`; it canno
 
 from collections.abc import Sequence
 from functools import wraps
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Protocol
 
 from gradwire.traces import plugins
+from gradwire.traces.plugins import entry_points
 from gradwire.traces.units import not_one_of
 
 if TYPE_CHECKING:

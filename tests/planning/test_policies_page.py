@@ -30,6 +30,7 @@ def test_the_example_is_a_policy_that_a_package_can_add(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "drawnpaths.py").write_text(block("python"))
+    monkeypatch.delitem(sys.modules, "drawnpaths", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     offered = tomllib.loads(block("toml"))["project"]["entry-points"][policies.GROUP]
     entries = EntryPoints([EntryPoint(name, value, policies.GROUP) for name, value in offered.items()])

@@ -7,7 +7,6 @@ A package adds one with an entry point in the group `gradwire.framing`: an objec
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -20,7 +19,7 @@ from gradwire.traces.framing.mpi_framing import Mpi
 from gradwire.traces.framing.plain import Plain
 from gradwire.traces.framing.setups import MpiControl, Store
 from gradwire.traces.packets.streams import Connection
-from gradwire.traces.plugins import loaded_with
+from gradwire.traces.plugins import entry_points, loaded_with
 
 GROUP = "gradwire.framing"
 BUILT_IN: tuple[Framing, ...] = (Gloo(), Mpi(), Store(), MpiControl(), Grpc(), Plain())

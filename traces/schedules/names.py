@@ -3,10 +3,11 @@
 A package adds one with an entry point in the group `gradwire.collective`; it cannot replace a built-in.
 """
 
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from itertools import chain
 from typing import Literal
 
+from gradwire.traces.plugins import entry_points
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.units import one_of
 
