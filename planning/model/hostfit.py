@@ -1,6 +1,7 @@
 """Fits the costs of hosts, so that the model takes as long as many ranks at once took in a measurement."""
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from statistics import median, quantiles
 
 from gradwire.planning.model.calibration import HostTimes, Range, after_first_step_s, crowd_kinds, first_step
@@ -45,6 +46,7 @@ def fit_hosts(
     for sends, samples in zip(crowd_kinds(n_ranks), times_s, strict=True):
         arrivals = _arrivals(plan, sends, eta)
 
+        @cache  # three searches begin at the same two ends, and of one sample they are the same
         def model_s(message_s: float, arrivals: _Arrivals = arrivals) -> float:
             return after_first_step_s(arrivals(costs(message_s, 0.0)))
 
@@ -54,6 +56,7 @@ def fit_hosts(
     message = Range(min(each[0] for each in solved), middle, max(each[2] for each in solved))
     first = _arrivals(plan, crowd_kinds(n_ranks)[0], eta)
 
+    @cache
     def started_s(start_s: float) -> float:
         return first_step(first(costs(middle, start_s)))
 

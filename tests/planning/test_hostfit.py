@@ -20,7 +20,7 @@ from gradwire.planning.transport import fabric_transport
 from gradwire.results.calibrating import calibration_plan
 from tests.made_plans import PAYLOAD_EFFICIENCY
 
-P = 16
+P = 8
 RATE_BPS = 10e9  # links that take next to no time
 LATENCY_S = 0.0003
 START_S = 0.001
