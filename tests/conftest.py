@@ -1,6 +1,8 @@
 """For all tests: what runs without root or a browser, and the same generated examples everywhere."""
 
+import gc
 import os
+from collections import Counter
 from typing import Any
 
 import hypothesis
@@ -16,6 +18,11 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1000, print_blob=True)
 hypothesis.settings.load_profile("repeatable")
 
+# Of 9,000 tests and their modules nearly all lives to the end, as in a command (tools/__main__.py): to walk
+# it after every 700 new objects took 8 % of all.
+COLLECT_AFTER = 100_000
+gc.set_threshold(COLLECT_AFTER)
+
 NEEDS = {  # by marker
     "real": "tests on a real network were left out: they need root (sudo ./gradwire test)",
     "browser": "tests in a browser were left out: they need Debian's chromium",
@@ -23,7 +30,9 @@ NEEDS = {  # by marker
 left_out = pytest.StashKey[dict[str, int]]()
 
 
+@pytest.hookimpl(tryfirst=True)  # -m looks at marks afterwards
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    mark_most_of_broad_ones_long(items)
     missing = {"real": os.geteuid() != 0, "browser": CHROMIUM is None}
     counts = config.stash.setdefault(left_out, {})
     for marker in [marker for marker, is_so in missing.items() if is_so]:
@@ -31,6 +40,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         counts[marker] = len(some)
         config.hook.pytest_deselected(items=some)
         items[:] = [item for item in items if item not in some]
+
+
+def mark_most_of_broad_ones_long(items: list[pytest.Item]) -> None:
+    """Of a test marked `broad(n)` all cases but the first, the n-th after it and so on are `long` as well."""
+    numbers: Counter[str] = Counter()
+    for item in items:
+        if broad := item.get_closest_marker("broad"):
+            function = item.nodeid.partition("[")[0]
+            (every,) = broad.args
+            if numbers[function] % every:
+                item.add_marker("long")
+            numbers[function] += 1
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

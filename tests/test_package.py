@@ -11,6 +11,8 @@ import pytest
 
 import gradwire
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "traces" / "samples" / "ps_1srv_4wk"
 # As the script that pip makes, in a Python that has the libraries but finds gradwire in the wheel alone.

@@ -17,6 +17,8 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.plan import Flow
 from gradwire.traces.plugins import NOUNS
 
+pytestmark = pytest.mark.long
+
 DOCS = PROJECT / "docs"
 LAB = PROJECT / "labs" / "07-policy"
 PAGES = ("collectives", "fabrics", "framings", "placements", "policies")

@@ -170,6 +170,7 @@ def switches(
             thread.join()
 
 
+@pytest.mark.broad(2)
 @pytest.mark.parametrize("what", ["fabric", "plan"])
 def test_it_is_ready_writes_counters_and_ends_with_its_stdin(what: str, tmp_path: Path) -> None:
     fabric = parse_fabric(SPEC)
@@ -360,6 +361,7 @@ def test_switches_that_do_not_come_are_named() -> None:
         )
 
 
+@pytest.mark.broad(2)
 @pytest.mark.parametrize(("options", "who"), [(["--people"], "gradwire"), ([], "controller")])
 def test_a_port_that_is_taken_is_reported_to_people_by_gradwire_and_to_a_run_by_the_controller(
     options: list[str], who: str
@@ -373,6 +375,7 @@ def test_a_port_that_is_taken_is_reported_to_people_by_gradwire_and_to_a_run_by_
     assert "Address already in use" in line
 
 
+@pytest.mark.broad(3)
 @pytest.mark.parametrize(
     ("what", "complaint"),
     [

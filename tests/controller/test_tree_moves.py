@@ -106,6 +106,7 @@ def test_a_tree_elsewhere_is_the_very_same() -> None:
     assert after[1].epoch == 1
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_whatever_fails_and_returns_an_epoch_is_never_that_of_two_trees(

@@ -74,6 +74,7 @@ def test_a_tree_whose_cable_fails_in_mid_run_moves_and_the_log_says_so() -> None
     assert [event["event"] for event in world.events("rerouted", "tree_moved")] == ["rerouted", "tree_moved"]
 
 
+@pytest.mark.long
 def test_nowhere_is_the_new_tree_while_the_old_one_is_anywhere() -> None:
     world = planted(planted_plan("fat-tree:k=4"))
     fail(world, first_cable(world))
@@ -98,6 +99,7 @@ def test_flows_need_not_wait_until_trees_are_gone() -> None:
     assert world.carry_out() == world.wanted()
 
 
+@pytest.mark.long
 def test_a_second_failure_while_the_first_is_answered_leads_to_its_own_rules() -> None:
     world = planted(planted_plan("fat-tree:k=4"))
     one = first_cable(world)

@@ -106,6 +106,7 @@ def test_trimmed_packets_and_their_index_are_read_as_the_whole_ones(
     assert without.losses != whole.losses or len(without.messages) != len(whole.messages)
 
 
+@pytest.mark.long
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), visible=st.integers(0, 70))
 def test_however_gloos_messages_share_packets_the_index_holds_what_the_cut_hides(

@@ -95,6 +95,7 @@ def test_half_as_many_bytes_are_sent_and_added_as_another_type(dtype: DType) -> 
     assert sum(outcome.sent_nbytes for outcome in outcomes) == 2 * 3 * 2 * 4201
 
 
+@pytest.mark.broad(6)
 @pytest.mark.parametrize("algorithm", [AS_CAPTURED, *OF_HOSTS])
 def test_every_sum_is_right_and_tcp_counts_what_the_plan_says(algorithm: str) -> None:
     schedule = expand(made_allreduce(8, 8 * 4200), algorithm)
@@ -105,6 +106,7 @@ def test_every_sum_is_right_and_tcp_counts_what_the_plan_says(algorithm: str) ->
             assert {outcome.sent_nbytes for outcome in outcomes} == {2 * 7 * 4200}
 
 
+@pytest.mark.broad(5)
 @pytest.mark.parametrize("kind", [kind for kind in BY_COLLECTIVE if kind != "allreduce"])
 def test_every_rank_holds_what_each_collective_owes_it_in_two_repeats(kind: CollectiveKind) -> None:
     """By its most intricate algorithm; what is only copied has 1,003 bytes, which is not a multiple of 4."""

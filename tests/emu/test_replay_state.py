@@ -62,6 +62,7 @@ def play(schedule: Schedule, seed: int) -> list[int]:
     return order
 
 
+@pytest.mark.broad(8)
 @pytest.mark.parametrize("algorithm", [*ONE_NAME, "ps:central", "ps:servers=3,overlap=off", "ps:colocated"])
 @pytest.mark.parametrize("seed", range(5))
 def test_every_order_that_is_possible_ends_and_respects_what_sends_need(algorithm: str, seed: int) -> None:

@@ -119,6 +119,7 @@ def test_a_controller_that_reads_too_slowly_loses_packets_and_the_log_says_so_on
     )
 
 
+@pytest.mark.long
 def test_what_a_controller_must_hear_is_kept_until_there_is_no_hope(ends: Ends) -> None:
     """16 MiB are kept of what is not a packet; a FLOW_REMOVED without match fields has 56 bytes."""
     ends.say(INTRODUCTION)

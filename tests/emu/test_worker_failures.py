@@ -62,6 +62,7 @@ def test_a_round_trip_that_becomes_longer_than_the_timeout_is_learned() -> None:
         assert all(worker.counts().retransmitted < 200 for worker in lab.workers.values())  # of 700
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("slots", [8, 64])
 def test_a_loss_costs_the_slot_a_few_round_trips_and_no_timeout(slots: int) -> None:
     """A timeout is 10 ms at least; a round trip, and so a round of all slots, is 0.2 to 0.4 ms."""
@@ -76,6 +77,7 @@ def test_a_loss_costs_the_slot_a_few_round_trips_and_no_timeout(slots: int) -> N
         assert lab.now_ns - begun_ns < ends_ns + n_rounds * 5_000_000
 
 
+@pytest.mark.long
 def test_heavy_loss_does_not_make_timeouts_grow_without_end() -> None:
     """Half of the chunks go again somewhere; those that go once say how long a round trip is."""
     tree = two_levels([2, 2, 2, 2], slots=64)

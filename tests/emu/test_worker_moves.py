@@ -7,6 +7,7 @@ from gradwire.traces.framing.aggregation import PacketKind, decode
 from tests.made_workers import DELAY_NS, Lab, begin, check, numbers, star, two_levels
 
 
+@pytest.mark.broad(5)
 @pytest.mark.parametrize("loss", [0, 0.1])
 @pytest.mark.parametrize("tree", [star(3), two_levels([2, 2])], ids=["one switch", "two levels"])
 @pytest.mark.parametrize("at", [1, 10, 25, 60, 100])
@@ -33,6 +34,7 @@ def test_sums_come_out_right_from_a_tree_built_anew_in_the_middle(tree: Tree, lo
         assert all(worker.counts().moves for worker in lab.workers.values())
 
 
+@pytest.mark.broad(4)
 @pytest.mark.parametrize("loss", [0, 0.02])
 @pytest.mark.parametrize("at", [1, 30, 200, 399])
 def test_a_sum_goes_on_where_somebody_lacks_a_result_and_all_have_the_same_bits(loss: float, at: int) -> None:

@@ -43,6 +43,7 @@ def assert_same(a: Simulated, b: Simulated) -> None:
     assert a.time_s == pytest.approx(b.time_s, rel=1e-9)
 
 
+@pytest.mark.broad(8)
 @pytest.mark.usefixtures("in_columns")
 @pytest.mark.parametrize(
     "spec",

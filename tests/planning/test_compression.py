@@ -111,6 +111,7 @@ def star_of_three(op: Op, *, in_turn: bool) -> Schedule:
     return Schedule.of(3, (op,), sends)
 
 
+@pytest.mark.long
 def test_a_gtopk_whose_children_may_come_in_either_order_is_refused() -> None:
     """The sum of an allreduce is the same in both."""
     op = Op("gtopk", 80, members=(0, 1, 2), dense_nbytes=400)

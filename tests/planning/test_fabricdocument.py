@@ -29,6 +29,7 @@ def test_numbers_are_as_good_as_texts() -> None:
     assert {(link.rate_bps, link.queue_nbytes) for link in fabric_of(document).links} == {(50_000_000, None)}
 
 
+@pytest.mark.long
 @given(VALUES)
 def test_whatever_the_document_it_is_a_fabric_or_an_error_for_people(value: object) -> None:
     try:

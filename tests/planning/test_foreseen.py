@@ -194,6 +194,7 @@ def cables_of(fabric: Fabric, tree: Tree) -> set[Link]:
     return {fabric.cables[Egress(node.switch, child.port)] for node in tree.nodes for child in node.children}
 
 
+@pytest.mark.broad(6)
 @pytest.mark.parametrize("switch_slots", [8, 15, 16, 24])
 @pytest.mark.parametrize("n_jobs", [1, 2, 3])
 def test_no_more_jobs_are_refused_than_must_be_whichever_two_cables_fail(

@@ -48,6 +48,7 @@ def test_an_ordered_ring_shares_no_link_of_a_tree_whatever_the_hash(spec: str, s
     assert {load.together for load in result.loads.values()} == {1}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("algorithm", "share"), [("halving-doubling", 1.60), ("halving-doubling:far", 6.71)])
 def test_hashed_halving_doubling_on_a_bigraph_is_slowed_as_much_as_its_order_of_distances_says(
     algorithm: str, share: float

@@ -212,6 +212,7 @@ def served(n_servers: int, staleness: int | None, n_workers: int = 4) -> Workloa
     )
 
 
+@pytest.mark.long
 def test_with_staleness_servers_show_a_knee_where_they_are_as_fast_as_the_workers() -> None:
     """Zou et al., arXiv 1709.06622: ceil(S w / (B T)) servers hide the exchange behind computing."""
     all_s = MIB * 4 * BETA_S

@@ -97,6 +97,7 @@ BANDS = [
 ]
 
 
+@pytest.mark.broad(3)
 @pytest.mark.parametrize(("spec", "algorithm", "placement", "published", "least", "greatest"), BANDS)
 def test_hashed_routes_cost_what_the_published_model_says(
     spec: str, algorithm: str, placement: str, published: float, least: float, greatest: float

@@ -318,6 +318,7 @@ def as_list(value: Any) -> Sequence[str]:
     return [value] if isinstance(value, str) else value
 
 
+@pytest.mark.broad(3)
 @pytest.mark.parametrize("sample", BOUNDED)
 def test_the_commands_of_a_bounded_job_are_ones_that_can_be_planned(sample: str) -> None:
     made = of_sample(sample)
@@ -354,6 +355,7 @@ def test_fast_links_are_planned_and_hostile_names_stay_words(tmp_path: Path) -> 
     assert "<script>alert" not in page(analysis, made)
 
 
+@pytest.mark.long
 def test_inspect_prints_it_in_every_form(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     def inspected(*options: str) -> str:
         with pytest.raises(SystemExit) as left:

@@ -44,6 +44,7 @@ def test_too_few_repeats_claim_nothing() -> None:
     assert change((), STEADY) == "too few repeats"
 
 
+@pytest.mark.long
 def test_equal_distributions_are_rarely_called_different() -> None:
     """Of 200 pairs of ten repeats from one distribution, about 5 % may be; the bootstrap of medians is
     cautious or a little bold, so 12 % is where something is wrong.  A shift of 5 sigma is always seen.

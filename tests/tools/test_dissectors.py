@@ -134,6 +134,7 @@ def test_wireshark_sums_the_elements_up_and_shows_the_first(capture: Path) -> No
     assert rows[2] == [""] * 4
 
 
+@pytest.mark.broad(5)
 @pytest.mark.parametrize(
     ("wanted", "numbers"),
     [

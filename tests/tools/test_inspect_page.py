@@ -182,6 +182,7 @@ def test_a_section_without_data_says_why() -> None:
     assert "10.77.0.1:" in text  # the flows are there
 
 
+@pytest.mark.long
 def test_many_flows_and_spans_leave_the_page_below_ten_megabytes() -> None:
     made = made_analysis()
     large = replace(

@@ -35,6 +35,7 @@ def run(*arguments: str) -> int:
     return int(left.value.code or 0)
 
 
+@pytest.mark.broad(5)
 @pytest.mark.parametrize("job", JOBS, ids=" ".join)
 def test_what_is_made_can_be_planned(
     job: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -151,6 +152,7 @@ def most_received(workload: Workload) -> int:
     return max(Counter(item.dst for item in workload.items if isinstance(item, Message)).values())
 
 
+@pytest.mark.broad(6)
 @pytest.mark.parametrize(("job", "more", "takes"), ROWS)
 def test_an_example_of_the_page_takes_what_its_formula_says(
     job: str, more: str, takes: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

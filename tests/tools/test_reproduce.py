@@ -79,6 +79,7 @@ def test_claims_are_judged_by_the_commands_that_stand_beside_them(made_up: Path)
         assert part in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["gossip", "mlsl", "zionex"])
 def test_what_plans_answer_of_a_paper_holds(name: str, tmp_path: Path) -> None:
     """Of eflops and multitree it takes minutes: `gradwire reproduce NAME --plan-only`."""
@@ -102,6 +103,7 @@ def check_cells(some: Sequence[tuple[Cell, Experiment]]) -> None:
     raise typer.Exit(PLANNED)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PAPERS)
 def test_every_command_of_a_paper_is_one_that_gradwire_has(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,12 +1,16 @@
 """`gradwire test`: what it runs, and what its exit code says."""
 
+import re
+import subprocess
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
 import typer
 
 import gradwire.tools.commands.test as command
+from gradwire.emu.interpreter import python
 from gradwire.emu.project import PROJECT
 
 Ran = list[tuple[str, ...]]
@@ -37,22 +41,59 @@ def exit_code(arguments: list[str] | None = None) -> int:
     return 0
 
 
-@pytest.mark.parametrize(("is_root", "marked"), [(True, ["together", "alone"]), (False, ["together"])])
+@pytest.mark.parametrize(("is_root", "marked"), [(True, ["every", "alone"]), (False, ["quick"])])
 def test_everything_runs_and_pytest_comes_last(
-    is_root: bool, marked: list[str], tools_that_end: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+    is_root: bool,
+    marked: list[str],
+    tools_that_end: Callable[..., Ran],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("gradwire.tools.machine.is_root", lambda: is_root)
     ran = tools_that_end()
     assert exit_code() == 0
     assert [words[:2] for words in ran[:3]] == [("ruff", "format"), ("ruff", "check"), ("mypy", ran[2][1])]
-    options = {"together": command.TOGETHER, "alone": command.ALONE}
+    options = {
+        "every": (*command.TOGETHER, command.EVERY),
+        "quick": (*command.TOGETHER, command.QUICK),
+        "alone": command.ALONE,
+    }
     assert ran[3:] == [("pytest", *options[name]) for name in marked]
+    assert ("tests that take long were left out" in capsys.readouterr().out) == (not is_root)
 
 
 def test_each_test_is_either_of_those_that_run_together_or_of_those_that_run_alone() -> None:
-    for is_real, is_untimed in ((False, False), (True, False), (True, True)):
-        marks = {"real": is_real, "untimed": is_untimed}
-        assert [eval(options[-1], marks) for options in (command.TOGETHER, command.ALONE)].count(True) == 1
+    for is_real, is_untimed, is_long in product((False, True), repeat=3):
+        if is_untimed and not is_real:
+            continue
+        marks = {"real": is_real, "untimed": is_untimed, "long": is_long}
+        assert [eval(marked, marks) for marked in (command.EVERY, command.ALONE[-1])].count(True) == 1
+        assert eval(command.QUICK, marks) == (eval(command.EVERY, marks) and not is_long)
+
+
+def test_of_broad_tests_one_case_of_n_is_not_long(tmp_path: Path) -> None:
+    """Seven cases of broad(3): the first, fourth and seventh are in the quick part, the rest in -m long."""
+    (tmp_path / "conftest.py").write_text((PROJECT / "tests" / "conftest.py").read_text())
+    (tmp_path / "test_some.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.broad(3)\n"
+        "@pytest.mark.parametrize('case', range(7))\n"
+        "def test_some(case): pass\n"
+        "@pytest.mark.long\n"
+        "def test_long(): pass\n"
+    )
+
+    def collected(marked: str) -> list[str]:
+        words = ("pytest", "--collect-only", "-q", "--strict-markers", "-p", "no:cacheprovider")
+        options = ("-c", str(PROJECT / "pyproject.toml"), "--rootdir", str(tmp_path), "-m", marked)
+        done = subprocess.run(
+            python(*words, *options, str(tmp_path)), cwd=PROJECT, capture_output=True, text=True, check=True
+        )
+        return re.findall(r"::(\S+)", done.stdout)
+
+    assert collected(command.QUICK) == ["test_some[0]", "test_some[3]", "test_some[6]"]
+    others = [f"test_some[{case}]" for case in (1, 2, 4, 5)]
+    assert collected(f"({command.EVERY}) and long") == [*others, "test_long"]
 
 
 def test_all_tests_on_a_real_network_are_where_those_that_run_alone_are_looked_for() -> None:

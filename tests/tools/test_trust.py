@@ -178,6 +178,7 @@ def test_a_job_is_trained_again_while_other_guests_take_the_cpus_and_not_for_eve
     assert all(row.verdict == "valid" for row in matrix.rows)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_whole_sample")
 def test_a_job_trained_again_counts_with_all_its_times_where_there_is_one_path(tmp_path: Path) -> None:
     """90, 100 and 120 ms an iteration: their median is that of all; with more paths it is trained once."""
@@ -229,6 +230,7 @@ def test_one_of_several_trainings_that_fails_leaves_its_line(tmp_path: Path) -> 
     assert "rank 3 ended" in str(matrix.live[0].failure)
 
 
+@pytest.mark.long
 def test_jobs_beside_each_other_are_replayed_together_and_judged_each(tmp_path: Path) -> None:
     """The second's iterations take twice as long live, and all of them 110 ms in the replay."""
     fabrics = ("star:hosts=16,rate=50M", "star:hosts=16,rate=20M")
@@ -254,6 +256,7 @@ def test_jobs_beside_each_other_are_replayed_together_and_judged_each(tmp_path: 
     assert [line for line in sentences(matrix) if line.startswith("Of jobs beside each other")]
 
 
+@pytest.mark.long
 def test_the_paths_are_those_of_the_job_that_was_trained_on_the_target(tmp_path: Path) -> None:
     """Of two captures with ports of their own, each replay takes those of the one from its fabric."""
     fabrics = (

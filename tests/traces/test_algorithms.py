@@ -114,6 +114,7 @@ def cases(sizes: list[int]) -> list[tuple[str, int, int, Sequence[Send], Right]]
     return [(name, p, size, list(early(Sends.of(sends))), right) for name, p, size, sends, right in found]
 
 
+@pytest.mark.broad(5)
 @pytest.mark.parametrize("nbytes", SIZES)
 def test_every_generator_keeps_its_contract_in_any_order_that_its_sends_allow(nbytes: int) -> None:
     for name, p, _, sends, right in cases([nbytes]):
@@ -133,6 +134,7 @@ def test_a_rank_waits_only_for_what_it_sends_or_receives_and_steps_go_up() -> No
                 assert i < number and (sends[i].step < send.step or same_ranks), name
 
 
+@pytest.mark.long
 def test_a_send_left_out_or_added_for_replaced_breaks_every_contract() -> None:
     for name, p, nbytes, sends, right in cases([68]):
         if p not in (4, 6):

@@ -124,6 +124,7 @@ def analysis(sample: str, *files: str) -> Analysis:
     return analyse(find_job(trace))
 
 
+@pytest.mark.broad(3)
 @pytest.mark.parametrize("sample", UNLIMITED)
 def test_no_link_bounded_the_samples_of_links_without_a_limit(sample: str) -> None:
     found = analysis(sample)
@@ -141,6 +142,7 @@ BOUND = [
 ]
 
 
+@pytest.mark.broad(3)
 @pytest.mark.parametrize(("sample", "mbps", "n_hosts"), BOUND)
 def test_the_link_that_bounded_each_host_is_found_without_the_manifest(
     sample: str, mbps: int, n_hosts: int
@@ -151,6 +153,7 @@ def test_the_link_that_bounded_each_host_is_found_without_the_manifest(
     assert [one.rate_bps for one in found.host_bounds] == pytest.approx([mbps * 1e6] * n_hosts, rel=0.05)
 
 
+@pytest.mark.broad(8)
 @pytest.mark.parametrize(
     ("sample", "mbps", "rank"), [(name, mbps, rank) for name, mbps, n in BOUND for rank in range(n)]
 )

@@ -50,6 +50,7 @@ def same(one: Packets, two: Packets) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(two, name)) for name in names)
 
 
+@pytest.mark.broad(4)
 @pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
 @pytest.mark.parametrize(
     "sample",
@@ -216,6 +217,7 @@ def test_every_name_that_captures_have_is_taken_from_folders(name: str) -> None:
     assert name.endswith(capture.SUFFIXES)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux' account of memory")
 def test_streaming_takes_a_memory_that_does_not_grow_with_the_file(tmp_path: Path) -> None:
     """70 MB and 180 MB unpacked from zstd, many pieces each: the second takes hardly more than the first."""

@@ -110,6 +110,7 @@ def delays(rng: Random) -> dict[tuple[int, int], int]:
     return {(a, b): round(10 ** rng.uniform(4.3, 7.5)) for a in range(3) for b in range(3) if a != b}
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(
     ahead_ns=st.one_of(
@@ -211,6 +212,7 @@ def test_a_clock_that_was_set_twice_is_not_compared(tmp_path: Path) -> None:
     assert found.between(HOSTS[0], HOSTS[1])
 
 
+@pytest.mark.broad(4)
 @pytest.mark.parametrize("seconds", [7, -7, 86_400, -86_400])
 def test_a_job_whose_clock_was_set_meanwhile_reads_the_same(tmp_path: Path, seconds: int) -> None:
     source = SAMPLES / "ddp_gloo_8"
@@ -263,6 +265,7 @@ def shifted(source: Path, folder: Path, host: str, seconds: int, after: int = 0)
     return folder
 
 
+@pytest.mark.broad(5)
 @pytest.mark.parametrize("seconds", [1, -300, 3600, 86_400, -1_700_000_000])
 def test_a_shifted_host_changes_no_sentence_and_is_named(tmp_path: Path, seconds: int) -> None:
     source = SAMPLES / "ddp_gloo_8"

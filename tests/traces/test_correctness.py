@@ -149,6 +149,7 @@ def test_a_schedule_is_refused_if_and_only_if_some_order_spoils_it(made: Schedul
     assert is_refused(made) == is_wrong(made)
 
 
+@pytest.mark.broad(8)
 @pytest.mark.parametrize("name", OF_HOSTS)
 @pytest.mark.parametrize("nbytes", [4, 52, 1004])
 def test_every_algorithm_passes_for_every_number_of_ranks(name: str, nbytes: int) -> None:

@@ -32,6 +32,7 @@ def test_sizes_and_exact_integers_are_those_of_numpy_and_ml_dtypes() -> None:
         ]
 
 
+@pytest.mark.broad(8)
 @pytest.mark.parametrize("algorithm", [AS_CAPTURED, *OF_HOSTS])
 @pytest.mark.parametrize("n_elements", [0, 1, 7, 4201])
 def test_each_rank_sends_half_as_many_bytes_and_the_schedule_is_right(

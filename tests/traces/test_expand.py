@@ -34,6 +34,7 @@ def computing(rank: int, iteration: int, *after: int) -> Compute:
 LATE = job(allreduce(0), computing(2, 1, 0), allreduce(1, Start(rank=2, after=(1,))))
 
 
+@pytest.mark.broad(6)
 @pytest.mark.parametrize("algorithm", OF_HOSTS)
 def test_with_every_algorithm_every_rank_has_the_sum_of_all(algorithm: str) -> None:
     """Also of sizes that ranks cannot share equally, and of fewer elements than ranks."""

@@ -33,6 +33,7 @@ def named(*values: object) -> dict[str, Any]:
     return {**dict(zip(names, values, strict=True)), **more}
 
 
+@pytest.mark.long
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     n_ranks=st.integers(3, 4),

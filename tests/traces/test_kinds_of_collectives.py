@@ -55,6 +55,7 @@ def test_every_collective_has_the_algorithms_that_help_pages_list_and_one_of_the
             assert [name for has, name in BUILT_IN if has == kind] == list(names)
 
 
+@pytest.mark.broad(8)
 @pytest.mark.parametrize("key", OTHERS, ids=" ".join)
 def test_an_algorithm_keeps_its_contract_for_every_number_of_ranks_and_refuses_others_in_words(
     key: Name,
@@ -120,6 +121,7 @@ EXACT = [  # all its sends of a step at once, or one a rank
 ]
 
 
+@pytest.mark.broad(6)
 @pytest.mark.parametrize("key", EXACT, ids=" ".join)
 def test_an_algorithm_takes_the_time_of_its_closed_form(key: Name) -> None:
     for p in SERVED.get(key[1], range(2, 18)):
@@ -171,6 +173,7 @@ AT_ANY_PACE: list[Name] = [
 ]
 
 
+@pytest.mark.broad(6)
 @pytest.mark.parametrize("pace", PACES)
 @pytest.mark.parametrize(("kind", "name"), AT_ANY_PACE)
 def test_a_closed_form_of_any_pace_is_the_time_at_each(kind: CollectiveKind, name: str, pace: Pace) -> None:

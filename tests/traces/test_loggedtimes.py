@@ -229,6 +229,7 @@ def stored(folder: Path) -> TimeErrors:
     return time_errors(find_job(read(folder)), read_logs(folder))
 
 
+@pytest.mark.broad(3)
 @pytest.mark.parametrize(("folder", "counts"), SLOW, ids=[folder.name for folder, _ in SLOW])
 def test_times_of_jobs_that_links_bound_are_those_that_the_ranks_logged(
     folder: Path, counts: dict[What, int]

@@ -58,6 +58,7 @@ def test_no_rank_exchanges_with_itself_and_each_draws_once(pattern: str, n_ranks
             assert sorted(dst for _, dst in drawn) == [*range(n_ranks)]
 
 
+@pytest.mark.long
 def test_a_long_job_can_be_sent() -> None:
     made = gossip("pull", n_ranks=2, nbytes=4, compute_ns=5, n_rounds=2000, seed=0)
     assert len(expand(made).sends) == 4000

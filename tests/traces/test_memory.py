@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from gradwire.traces.packets.openfile import free_nbytes, group_free_nbytes, limited_nbytes
 
 GIB = 1 << 30
@@ -47,6 +49,7 @@ def test_this_process_may_take_something() -> None:
     assert 0 < free_nbytes() < 1 << 50
 
 
+@pytest.mark.long
 def test_a_bomb_is_refused_in_one_line_within_the_limit_of_the_process(tmp_path: Path) -> None:
     """2 GiB unpacked, where the process may have another 256 MiB."""
     piece = gzip.compress(bytes(64 << 20), 9)  # members may follow each other (RFC 1952, 2.2)

@@ -79,6 +79,7 @@ GOLDEN = [  # (graph, tau, D): a run of the authors' simulator, github.com/farab
 NAMES = [name for name, *_ in GOLDEN]
 
 
+@pytest.mark.broad(6)
 @pytest.mark.parametrize(("name", "graph", "tau", "depth"), GOLDEN, ids=NAMES)
 @pytest.mark.parametrize("reference", [False, True])
 def test_steps_and_depths_are_those_of_the_authors_simulator(
@@ -142,6 +143,7 @@ SMALL = [grid(2, wraps=False), grid(3, wraps=True), grid(4, wraps=False), bigrap
 STARS = [switched(["s"], ["s"] * p, []) for p in range(2, 18)]
 
 
+@pytest.mark.broad(6)
 @pytest.mark.parametrize("graph", SMALL + STARS)
 def test_every_rank_ends_with_the_sum_in_any_order_that_its_sends_allow(graph: Graph) -> None:
     everybody = Counter(range(graph.n_ranks))
@@ -153,6 +155,7 @@ def test_every_rank_ends_with_the_sum_in_any_order_that_its_sends_allow(graph: G
         assert all(send.nbytes for send in sends)
 
 
+@pytest.mark.broad(6)
 @pytest.mark.parametrize("graph", [*SMALL, STARS[3]])
 def test_a_send_left_out_or_replaced_for_added_is_noticed(graph: Graph) -> None:
     nbytes = 4 * graph.n_ranks
@@ -165,6 +168,7 @@ def test_a_send_left_out_or_replaced_for_added_is_noticed(graph: Graph) -> None:
             assert any(each != everybody for rank in have for each in rank.values())
 
 
+@pytest.mark.broad(4)
 @pytest.mark.parametrize(("name", "graph", "tau", "depth"), GOLDEN[:8], ids=NAMES[:8])
 def test_each_rank_gives_and_gets_what_a_ring_gives_it_in_2_tau_steps(
     name: str, graph: Graph, tau: int, depth: int

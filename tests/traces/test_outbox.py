@@ -199,6 +199,7 @@ def _random_job(random: Random, n_ranks: int) -> Workload:
     return Workload(schema=SCHEMA, framing="none", n_ranks=n_ranks, items=tuple(items))
 
 
+@pytest.mark.broad(6)
 @pytest.mark.parametrize("algorithm", ["ring", "halving-doubling", "tree:binomial"])
 @pytest.mark.parametrize("hosts", [None, HOSTS])
 def test_no_ranks_wait_for_each_other_for_ever(algorithm: str, hosts: HostCosts | None) -> None:

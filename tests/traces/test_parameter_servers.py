@@ -42,6 +42,7 @@ def sent(schedule: Schedule) -> Counter[int]:
     return Counter({rank: sum(s.nbytes for s in schedule.sends if s.src == rank) for rank in range(40)})
 
 
+@pytest.mark.broad(10)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("p", range(2, 18))
 def test_servers_add_up_the_data_of_any_number_of_workers(layout: str, p: int) -> None:

@@ -141,6 +141,7 @@ UNREAD = {
 HIDDEN = {(STAR, 0), (STAR, 1)}  # 1.9 % of the bytes: shares are refused, and near all the same
 
 
+@pytest.mark.broad(10)
 @pytest.mark.parametrize(("sample", "rank"), [(name, rank) for name, n in ALONE.items() for rank in range(n)])
 def test_each_hosts_capture_tells_that_hosts_story(sample: str, rank: int) -> None:
     """As all captures together tell it: its iterations, its time without compute, its messages' sizes."""

@@ -69,6 +69,7 @@ def test_times_that_can_be_right_are_kept(times: np.ndarray) -> None:
     assert not len(implausible(times))
 
 
+@pytest.mark.broad(8)
 @pytest.mark.parametrize("bit", [0, 3, 11, 16, 24, 26, 29, 31])
 def test_a_job_with_one_flipped_bit_is_read_and_the_packet_named(tmp_path: Path, bit: int) -> None:
     for path in SAMPLE.glob("*.pcap"):

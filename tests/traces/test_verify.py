@@ -44,6 +44,7 @@ def test_a_sample_is_what_pyshark_reads() -> None:
     verify_files([SAMPLE], 100)
 
 
+@pytest.mark.broad(2)
 @pytest.mark.parametrize("snaplen", [65535, 48])
 def test_every_kind_of_packet_is_what_pyshark_reads(tmp_path: Path, snaplen: int) -> None:
     path = tmp_path / "a.pcap"

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from gradwire import COMMAND
 from gradwire.emu.interpreter import python
 from gradwire.emu.project import PROJECT
 from gradwire.tools import machine
@@ -17,9 +18,13 @@ CHECKS = {
     "mypy": ("mypy", "--no-error-summary"),
 }
 # Each file by one process, in the order of names: the longest, in tests/real, come first.
-TOGETHER = ("-n", "auto", "--dist", "loadscope", "--no-loadscope-reorder", "-m", "not real or untimed")
+TOGETHER = ("-n", "auto", "--dist", "loadscope", "--no-loadscope-reorder", "-m")
+EVERY, QUICK = "not real or untimed", "(not real or untimed) and not long"
 # What they measure, another test beside them would change; all are in one folder, so no other is collected.
 ALONE = ("tests/real", "-m", "real and not untimed")
+LEFT_OUT = (
+    f"tests that take long were left out: {COMMAND} test -n auto -m long runs them, sudo {COMMAND} test all"
+)
 PYTEST_INTERRUPTED, PYTEST_USAGE = 2, 4  # its exit codes
 FAULT, USAGE = 1, 2  # ours
 PATIENCE_S = 20.0
@@ -34,7 +39,7 @@ def test(
     """Run ruff, mypy and pytest, as CI does; with arguments, run only pytest with them.
 
     The tests on a real network need root. Without root they are skipped, and
-    the last lines say so.
+    so are those that take long (marked long). The last lines say so.
     """
     failed = [] if arguments else [name for name, command in CHECKS.items() if not passes(name, command)]
     code = pytest(*arguments) if arguments else all_tests()
@@ -46,9 +51,12 @@ def test(
 
 def all_tests() -> int:
     """What may share the machine, then what needs it alone; the first exit code that is not 0."""
-    together = pytest(*TOGETHER)
-    alone = pytest(*ALONE) if machine.is_root() else 0
-    return together or alone
+    if machine.is_root():
+        together = pytest(*TOGETHER, EVERY)
+        return pytest(*ALONE) or together
+    code = pytest(*TOGETHER, QUICK)
+    print(LEFT_OUT)
+    return code
 
 
 def pytest(*arguments: str) -> int:
