@@ -17,6 +17,8 @@ from tests.made_plans import allreduce_plan
 from tests.made_runs import made_matrix, made_run
 from tests.tshark import tshark_says
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "api.md").read_text()
 CAPTURE = ROOT / "traces" / "samples" / "slow_ddp_8_mlp_leafspine50M"

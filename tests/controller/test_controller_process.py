@@ -203,6 +203,7 @@ def without_the_last_rule(octets: bytes) -> bytes:
     return octets[:last] + barrier
 
 
+@pytest.mark.long
 def test_a_switch_that_lost_a_rule_is_found_out() -> None:
     with (
         running("--fabric", SPEC) as controller,
@@ -235,6 +236,7 @@ def test_another_topology_ends_a_run_with_a_line_that_names_both() -> None:
         )
 
 
+@pytest.mark.long
 def test_another_topology_is_reported_to_people_and_gets_no_rules() -> None:
     arguments = ("--fabric", "bigraph:n=4,m=2", "--people", "--timeout", "inf")
     started = "leaf-spine:leaves=2,spines=2,hosts=3"
@@ -258,6 +260,7 @@ def port_status(dpid_port: int, is_down: bool) -> bytes:
     return struct.pack("!BBHIB7x", 4, 12, 16 + len(port), 0, 2) + port
 
 
+@pytest.mark.long
 def test_a_cable_that_fails_is_led_around_and_forgotten_once_it_is_up(tmp_path: Path) -> None:
     """leaf0's port to spine0 goes down and comes up; `settle` waits for that."""
     fabric, log = parse_fabric(SPEC), tmp_path / "control.jsonl"
@@ -288,6 +291,7 @@ def test_a_cable_that_fails_is_led_around_and_forgotten_once_it_is_up(tmp_path: 
     assert [event["time_ns"] for event in logged] == sorted(event["time_ns"] for event in logged)
 
 
+@pytest.mark.long
 def test_a_failure_without_a_message_keeps_it_from_being_settled(tmp_path: Path) -> None:
     """The PORT_STATUS may be on its way: the switches are asked."""
     fabric, log = parse_fabric(SPEC), tmp_path / "control.jsonl"
@@ -343,6 +347,7 @@ def test_garbage_on_the_port_is_dropped_and_the_switches_are_served_on(
     assert serving.line() == "stats"
 
 
+@pytest.mark.long
 def test_half_a_message_and_silence_do_not_keep_switches_waiting() -> None:
     with running("--fabric", SPEC) as controller:
         silent = [connect(controller.port, threading.Event()) for _ in range(50)]

@@ -31,6 +31,7 @@ TREES = {
 }
 
 
+@pytest.mark.broad(4)
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("loss", [0, 0.01, 0.05, 0.2])
 def test_every_sum_is_exactly_that_of_the_scaled_integers(name: str, loss: float) -> None:

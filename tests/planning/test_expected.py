@@ -155,6 +155,7 @@ def test_a_plan_without_a_machine_has_a_bar_from_hosts_that_cost_nothing_to_the_
     assert found.low_s < found.predicted_s < found.high_s
 
 
+@pytest.mark.long
 def test_ranks_that_would_keep_step_without_a_machine_do_not_make_its_share_large() -> None:
     """gloo's ring twice over a cable of half the rate: with free hosts its two directions never wait for each
     other, with any others they do.

@@ -100,6 +100,7 @@ def sum_s(algorithm: str, n_messages: int, nbytes: int) -> float:
     return n_messages * steps * ALPHA_S + share * nbytes * BETA_S
 
 
+@pytest.mark.broad(4)
 @pytest.mark.parametrize("algorithm", [each[0] for each in SUMS])
 @pytest.mark.parametrize(("variant", "n_workers"), [("sync1", 7), ("sync2", 8)])
 @pytest.mark.parametrize("n_messages", [1, 5])

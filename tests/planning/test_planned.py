@@ -174,6 +174,7 @@ def assert_no_slower(plan: Plan) -> None:
         assert plan.prediction.fluid_s <= other.prediction.fluid_s * (1 + 1e-9)
 
 
+@pytest.mark.long
 @given(
     st.sampled_from(["fat-tree:k=4", "leaf-spine:leaves=4,spines=3,hosts=3", *BIGRAPHS]),
     st.lists(st.tuples(st.integers(2, 4), st.sampled_from(["ring", "halving-doubling"])), max_size=3),

@@ -424,6 +424,7 @@ def test_what_plan_refuses_is_one_line(
     assert error.count("\n") == 1
 
 
+@pytest.mark.long
 def test_a_job_with_other_ranks_or_buckets_says_what_it_takes_for_granted(
     job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -127,6 +127,7 @@ def test_the_exit_code_is_the_commands(project: Path) -> None:
     assert run(project / "gradwire", "replay", cwd=project).returncode == 3
 
 
+@pytest.mark.broad(5)
 @pytest.mark.parametrize(
     "changed",
     [

@@ -161,6 +161,7 @@ def test_the_error_is_the_replays_iteration_over_the_live_one(tmp_path: Path) ->
     assert load(tmp_path / "m") == matrix
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_whole_sample")
 def test_a_job_is_trained_again_while_other_guests_take_the_cpus_and_not_for_ever(tmp_path: Path) -> None:
     live = FakeLive(stolen=(0.2, 0.01, 0.3, 0.3, 0.1))

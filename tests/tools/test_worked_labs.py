@@ -43,6 +43,7 @@ def test_every_lab_that_sends_packets_can_be_planned_and_its_expectations_comput
     assert code == 0, said
 
 
+@pytest.mark.long
 def test_what_the_pages_work_out_by_hand_is_what_is_planned(tmp_path: Path) -> None:
     """The figures in these files are the closed forms of the pages' answers."""
     planned = [str(lab) for lab in FILES if mode(lab) == "plan"]
