@@ -370,7 +370,7 @@ class RunChoices:
             return made
         for option, value in (("--captures", self.captures), ("--watch", self.watch)):
             if value:
-                raise ValueError(f"{option} is of one machine: leave it out, or leave out --machines")
+                raise ValueError(f"{option} works on one machine only: leave it or --machines out")
         from gradwire.planning.machines.machinesfile import read_to_build
 
         return replace(made, machines=read_to_build(self.machines))

@@ -49,8 +49,14 @@ def check(part: Part, fabric: Fabric) -> None:
         raise OSError(f"no interface here has address {part.address}: correct it in the file of machines")
     needed_nbytes = fabric.mtu_nbytes + VXLAN_NBYTES
     for far in sorted({tunnel.far for tunnel in _tunnels(part)}):
-        (route,) = _asked("-4", "-details", "route", "get", far, "from", part.address)
-        (port,) = _asked("link", "show", "dev", route["dev"])
+        try:
+            (route,) = _asked("-4", "-details", "route", "get", far, "from", part.address)
+            (port,) = _asked("link", "show", "dev", route["dev"])
+        except (OSError, KeyError) as error:  # an unreachable or blackhole route has no interface
+            raise OSError(
+                f"this machine has no way from {part.address} to {far}: correct the addresses in the file of "
+                "machines, or its routes"
+            ) from error
         if port["mtu"] < needed_nbytes:
             raise OSError(
                 f"{route['dev']}, which leads to {far}, has an MTU of {port['mtu']:,}, and packets of the "

@@ -1,9 +1,16 @@
 """`gradwire part`: carry one machine's part of a fabric that several machines carry together."""
 
+import os
+import select
+import subprocess
+import sys
+
 import typer
 
 from gradwire.emu.network.isolate import isolated, stop
 from gradwire.tools.machine import need_root_and_tools
+
+_END_S = 10.0
 
 
 def part() -> None:
@@ -16,7 +23,21 @@ def part() -> None:
     need_root_and_tools("part")
     process = isolated("gradwire.emu.machines.session", [], underlay=True)
     try:
-        code = process.wait()
+        code = ended(process)
     finally:
         stop(process)
     raise typer.Exit(code)
+
+
+def ended(process: "subprocess.Popen[str]") -> int:
+    """The exit code of the session; 1 if it does not end though nobody can ask it any more, as if stopped."""
+    pidfd = os.pidfd_open(process.pid)
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    poll.register(sys.stdin.fileno(), 0)  # that the other end is closed is always reported
+    poll.poll()
+    os.close(pidfd)
+    try:
+        return process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        return 1

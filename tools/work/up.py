@@ -39,7 +39,7 @@ def start_fabric(
     _check_routes(routes)
     if machines and (watch or switch == "ovs"):
         option = "--watch" if watch else "--switch ovs"
-        raise ValueError(f"{option} is of one machine: leave it out, or leave out --machines")
+        raise ValueError(f"{option} works on one machine only: leave it or --machines out")
     if watch == TERMINAL:
         raise ValueError("--watch=terminal: the terminal has the prompt; use --watch for a page")
     need_root_and_tools("up", switch, controller=controller)
