@@ -23,18 +23,19 @@ class BadPlugin(Exception):
     """What a package offers and cannot be used; the text says what it is, whose, and why."""
 
 
-def entry_points(**selected: str) -> EntryPoints:
-    """The entry points of installed packages, such as those with `group="gradwire.fabric"`.
+def entry_points(group: str, name: str | None = None) -> EntryPoints:
+    """The entry points of installed packages in a group, such as `gradwire.fabric`, or those of one name.
 
     `importlib.metadata.entry_points`, which reads the files of all packages at each call: here once, as long
     as modules come from the same folders.
     """
-    return _of_path(tuple(sys.path)).select(**selected)
+    found: EntryPoints = _of_path(tuple(sys.path)).select(group=group)
+    return found if name is None else found.select(name=name)
 
 
 @cache
-def _of_path(folders: tuple[str, ...]) -> EntryPoints:
-    """Those of the packages in `folders`, which are sys.path."""
+def _of_path(folders: tuple[str, ...]) -> Any:
+    """Those of the packages in `folders`, which are sys.path; Python 3.11 and 3.12 differ in its type."""
     assert list(folders) == sys.path
     return metadata.entry_points()
 

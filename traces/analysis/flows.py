@@ -151,9 +151,10 @@ def _columns(trace: Trace, streams: Sequence[Stream]) -> Iterator[_Figures]:
         for number, one, rtt in zip(numbers, figures, found, strict=True):
             counted[number], rtts[number] = one, rtt
     windows = _windows(packets_of, streams)
-    return (
-        _Figures(*figures, rtt, window) for figures, rtt, window in zip(counted, rtts, windows, strict=True)
-    )
+    for (n_packets, wire_nbytes, reset, out_of_order), rtt, window in zip(
+        counted, rtts, windows, strict=True
+    ):
+        yield _Figures(n_packets, wire_nbytes, reset, out_of_order, rtt, window)
 
 
 Place = tuple[int, int]  # of a direction's packets: from one row until another
