@@ -138,7 +138,7 @@ def judge(
             share = calibration.tunnels.eta / payload_efficiency(mtu_nbytes)
             if share < GOODPUT_BAND[0]:
                 reasons.append(
-                    f"flows between machines reached {share:.0%} of their links: use lower rates, or a "
+                    f"flows between machines reached {share:.1%} of their links: use lower rates, or a "
                     "faster network between the machines"
                 )
     times_s = [repeat.time_s for repeat in counted(repeats)]

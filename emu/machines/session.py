@@ -60,9 +60,7 @@ class _Run:
 def main() -> int:
     """The exit code; 1 after `failed`."""
     threading.Thread(target=_end_with_leader, daemon=True).start()
-    cores = len(os.sched_getaffinity(0))
-    hello = wire.Hello(gradwire.__version__, source_digest(), cores)
-    _say("hello", wire.dumped(wire.HELLO, hello))
+    _say("hello", wire.dumped(wire.HELLO, wire.Hello(gradwire.__version__, source_digest())))
     try:
         with ExitStack() as stack:
             _serve(wire.Lines(sys.stdin.fileno()), stack)

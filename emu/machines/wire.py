@@ -47,11 +47,10 @@ class BadMessage(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """Who answers: `source` is a digest of the code, `cores` the processors that it may use."""
+    """Who answers: `source` is a digest of the code."""
 
     version: str
     source: str
-    cores: int
 
 
 @dataclass(frozen=True, slots=True)

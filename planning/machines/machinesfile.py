@@ -98,6 +98,11 @@ def check_buildable(machines: Machines) -> None:
                 f"machine {machine.name} has no address: write the IPv4 address that it has on the network "
                 "between the machines, as address: 192.0.2.1"
             )
+        if machine.address.is_loopback or machine.address.is_unspecified or machine.address.is_multicast:
+            raise ValueError(
+                f"machine {machine.name}: {machine.address} does not lead to it from another machine; write "
+                "the address that it has on the network between the machines"
+            )
     addresses = [machine.address for machine in machines.machines]
     for machine in machines.machines:
         if addresses.count(machine.address) > 1:
@@ -130,7 +135,9 @@ def _complaint(kind: str, text: str, place: tuple[int | str, ...]) -> str:
             return no_key(str(place[-1]), (Machine if len(place) > 1 else Machines).model_fields)
         case "missing":
             return f"{where} is missing"
-        case "model_type" if not place:
+        case "model_type" if place:
+            return f"{where} is not a mapping; write it like {{name: left}}"
+        case "model_type":
             return "the file is not a mapping; begin it with machines:"
         case "too_short":
             return "machines must name two machines or more"

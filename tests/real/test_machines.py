@@ -133,7 +133,7 @@ def test_what_loses_packets_between_the_machines_is_named(tmp_path: Path, more: 
             "machine right ended with exit code 1: gradwire: part",
         ),
         (
-            """echo '["hello",{"version":"0.0.1","source":"","cores":2}]'; sleep 20""",
+            """echo '["hello",{"version":"0.0.1","source":""}]'; sleep 20""",
             "machine right has gradwire 0.0.1, and this one",
         ),
         (f"timeout --signal KILL 7 {GRADWIRE} part", "machine right"),

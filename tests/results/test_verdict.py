@@ -73,7 +73,7 @@ def test_a_network_between_machines_that_is_too_slow_makes_a_run_not_valid() -> 
     )
     assert judge([GOOD], 1, fast, 0.99, MTU).valid
     (reason,) = judge([GOOD], 1, slow, 0.99, MTU).reasons
-    assert reason.startswith("flows between machines reached 60% of their links")
+    assert reason.startswith("flows between machines reached 60.0% of their links")
 
 
 def test_one_flow_alone_is_held_against_the_frames_of_its_fabric() -> None:
