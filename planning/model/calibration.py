@@ -273,6 +273,10 @@ def fit_tunnels(plan: Plan, arrived_ns: Sequence[int], crossing: Collection[Egre
 
     As the ranks are a ring, as many flows lead from each of two machines to the other as back: how far their
     clocks are apart, which makes the one longer and the other shorter, is not in the mean.
+
+    `eta` is that of flows which share their links with no other one, if there are any: a message of one that
+    shares also waits for the message before it, as the ranks that send to it are faster, and seems to take
+    three times as long.
     """
     arrived = _shift_arrivals(plan, arrived_ns)
     if arrived is None:
@@ -283,7 +287,8 @@ def fit_tunnels(plan: Plan, arrived_ns: Sequence[int], crossing: Collection[Egre
         return None
     small_s = np.median(arrived[1:N_SHIFTS] - np.roll(arrived[: N_SHIFTS - 1], 1, axis=1), axis=0)
     delay_s = None if crosses.all() else float(small_s[crosses].mean() - small_s[~crosses].mean())
-    return Tunnels(float(_shift_etas(plan, arrived)[crosses].mean()), delay_s)
+    alone = crosses & np.roll(_alone(plan, arrived.shape[1]), 1)
+    return Tunnels(float(_shift_etas(plan, arrived)[alone if alone.any() else crosses].mean()), delay_s)
 
 
 def _shift_arrivals(plan: Plan, arrived_ns: Sequence[int]) -> Floats | None:
@@ -317,6 +322,13 @@ def _shares_bps(plan: Plan, n_ranks: int) -> list[float]:
     paths = _shift_paths(plan, n_ranks)
     n_flows = Counter(egress for path in paths for egress in path)
     return [min(plan.fabric.rates[egress] / n_flows[egress] for egress in path) for path in paths]
+
+
+def _alone(plan: Plan, n_ranks: int) -> npt.NDArray[np.bool_]:
+    """Whether no other flow of a shift uses a link of the flow from each rank to the next."""
+    paths = _shift_paths(plan, n_ranks)
+    n_flows = Counter(egress for path in paths for egress in path)
+    return np.array([all(n_flows[egress] == 1 for egress in path) for path in paths])
 
 
 def _shift_paths(plan: Plan, n_ranks: int) -> list[tuple[Egress, ...]]:

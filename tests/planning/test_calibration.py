@@ -5,6 +5,8 @@ import pytest
 from gradwire.planning.fabrics.fabric import Egress
 from gradwire.planning.fabrics.fabricfile import fabric_of_yaml
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.machines.machinesfile import Machine
+from gradwire.planning.machines.partition import partition
 from gradwire.planning.model import calibration
 from gradwire.planning.plan import Plan
 from gradwire.planning.resolve import resolve
@@ -130,3 +132,31 @@ def test_flows_between_machines_are_told_apart_whatever_their_clocks_say(ahead_s
     assert found.delay_s == pytest.approx(0.0005, abs=2 * 64 * 8 / RATE_BPS)
     assert found.eta == pytest.approx(0.6, rel=1e-3)
     assert calibration.fit_tunnels(made, seen_ns, []) is None
+
+
+def test_flows_between_machines_that_share_a_link_do_not_count_as_slow() -> None:
+    """On three machines the flows from rank 3 and rank 9 meet on one cable, and have half of its rate.
+
+    Ranks 3 and 9 are ahead of those that they send to, so each message waits for the one before it.
+    """
+    fabric = parse_fabric("bigraph:n=6,m=2,rate=50M")
+    made = calibration_plan(fabric, fabric_transport(fabric))
+    paths = {(flow.src, flow.dst): set(flow.path) for flow in made.flows}
+    assert paths[3, 4] & paths[9, 10]
+    arrived_s: list[float] = []
+    latest_s: dict[tuple[int, int], float] = {}
+    for send in made.schedule.sends:
+        ready_s = max((arrived_s[other] for other in send.needs), default=0.0)
+        begun_s = max(ready_s, latest_s.get((send.src, send.dst), 0.0))
+        rate_bps = RATE_BPS * 0.96 / (2 if (send.src, send.dst) in ((3, 4), (9, 10)) else 1)
+        arrived_s.append(begun_s + 0.001 + send.nbytes * 8 / rate_bps)
+        latest_s[send.src, send.dst] = arrived_s[-1]
+    names = ("a", "b", "c")
+    made_of = partition(fabric, [Machine(name=name) for name in names])
+    crossing = [
+        end for link in made_of.crossing for end in (Egress(link.a, link.a_port), Egress(link.b, link.b_port))
+    ]
+    assert not paths[3, 4].isdisjoint(crossing)
+    found = calibration.fit_tunnels(made, [round(time_s * 1e9) for time_s in arrived_s], crossing)
+    assert found is not None
+    assert found.eta == pytest.approx(0.96, rel=1e-3)
