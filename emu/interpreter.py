@@ -30,6 +30,11 @@ def python(module: str, *arguments: str, by: Path | str = sys.executable) -> lis
     return [str(by), "-I", "-u", str(_SCRIPT), module, *arguments]
 
 
+def bare_python(script: Path, *arguments: str) -> list[str]:
+    """The command that runs a script which needs nothing but Python's own modules, and so begins at once."""
+    return [sys.executable, "-I", "-S", str(script), *arguments]
+
+
 def _hasten_imports() -> None:
     """Leave out what takes a fifth of the time of most programs' imports."""
     gc.set_threshold(_COLLECT_AFTER)  # what is imported stays: there is no garbage to look for

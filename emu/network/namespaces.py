@@ -4,10 +4,11 @@ import ctypes
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from gradwire.emu.interpreter import bare_python
 
 _CLONE_NEWNET = 0x40000000
 _END_S = 5.0
@@ -27,8 +28,9 @@ def hosts_started(names: Sequence[str]) -> Iterator[dict[str, int]]:
     HostFailed.
     """
     wait, hold = os.pipe()
-    command = [sys.executable, "-I", "-S", str(_PROCESSES), *names]
-    process = subprocess.Popen(command, stdin=wait, stdout=subprocess.PIPE, start_new_session=True)
+    process = subprocess.Popen(
+        bare_python(_PROCESSES, *names), stdin=wait, stdout=subprocess.PIPE, start_new_session=True
+    )
     os.close(wait)
     pid_of: dict[str, int] = {}
     assert process.stdout

@@ -100,7 +100,8 @@ def _openings(packets: Packets, rows: Ints) -> Ints:
 
 def concatenated(rows: Rows) -> tuple[Ints, Ints]:
     """All rows, one direction after the other, and where each ends."""
-    return np.concatenate([np.empty(0, np.int64), *rows.values()]), np.cumsum([*map(len, rows.values())])
+    ends = np.cumsum([*map(len, rows.values())], dtype=np.int64)  # also of none, which numpy takes for floats
+    return np.concatenate([np.empty(0, np.int64), *rows.values()]), ends
 
 
 def first_syns(packets: Packets, rows: Rows) -> dict[Direction, int]:
