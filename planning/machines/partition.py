@@ -35,9 +35,10 @@ def partition(fabric: Fabric, machines: Sequence[Machine]) -> Partition:
     """Always the same for the same arguments.  Raise ValueError if a machine would have no host."""
     n_at = Counter(access_switch(fabric, host) for host in fabric.hosts)
     if len(n_at) < len(machines):
+        instead = f"name at most {len(n_at)}" if len(n_at) > 1 else "leave out --machines"
         raise ValueError(
             f"{fabric.spec} has {show_count(len(n_at), 'switch', 'switches')} with hosts, "
-            f"too few for {len(machines)} machines: name at most {len(n_at)}, or take a fabric with more"
+            f"too few for {len(machines)} machines: {instead}, or take a fabric with more"
         )
     n_hosts = np.array([n_at[switch] for switch in fabric.switches], dtype=np.int64)
     cables = _cables(fabric)

@@ -75,7 +75,7 @@ def test_the_crossing_cables_are_those_whose_ends_live_apart() -> None:
 
 
 def test_a_fabric_of_one_switch_cannot_be_parted() -> None:
-    with pytest.raises(ValueError, match="1 switch with hosts, too few for 2 machines"):
+    with pytest.raises(ValueError, match="1 switch with hosts, too few for 2 machines: leave out --machines"):
         partition(parse_fabric("star:hosts=4"), TWO)
 
 
