@@ -45,8 +45,9 @@ def build() -> None:
     wanted = entries()
     if all(one.built is not None for one in wanted):
         return
-    os.environ.setdefault("CC", "clang")
-    os.environ.setdefault("LDSHARED", "clang -shared")
+    # numba tries both compilers first; of a machine with nothing but Debian's clang it would take gcc's.
+    for name, command in (("CC", "clang"), ("CXX", "clang++"), ("LDSHARED", "clang -shared")):
+        os.environ.setdefault(name, command)
     pycc: Any = import_module("numba.pycc")
     FOLDER.mkdir(exist_ok=True)
     with TemporaryDirectory(dir=FOLDER) as folder:  # the old one may be in use
