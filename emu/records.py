@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Self
@@ -23,13 +22,14 @@ from gradwire.emu.disturbance import (
     on_machine,
     taken_away,
 )
+from gradwire.emu.events import events_of
 from gradwire.emu.network.cables import Done
 from gradwire.emu.otherprograms import Use
 from gradwire.emu.replay.outcome import Outcome
 from gradwire.emu.sampler import LinkRow
 from gradwire.planning.failures import cable_name
 from gradwire.planning.plan import Plan
-from gradwire.planning.runfiles import BadRun, one_run, read_json, read_lines
+from gradwire.planning.runfiles import BadRun, read_json
 from gradwire.traces.files import write_whole
 from gradwire.traces.schedules.periods import periods
 from gradwire.traces.schedules.schedule import Schedule
@@ -37,9 +37,6 @@ from gradwire.traces.schedules.schedule import Schedule
 MAX_LEFT_OUT = 3  # disturbed repeats of a run that are measured once more
 FAILURES_FILE = "failures.json"  # only of a plan with failures
 CONTROL_FILE = "control.jsonl"
-OF_A_SEND = ("queued", "handed", "arrived")  # events
-OF_AN_AGGREGATION = ("aggregation_begun", "aggregated")
-OF_COMPUTING = ("computing", "computed")
 EARLY_LINK_COLUMNS = ("repeat", "time_ns", "interface", "tx_bytes", "tx_packets", "tx_dropped")
 LATER_LINK_COLUMNS = ("rx_bytes", "rx_packets", "queue_nbytes", "queue_dropped")  # older runs lack them
 LINK_COLUMNS = (*EARLY_LINK_COLUMNS, *LATER_LINK_COLUMNS)
@@ -215,56 +212,6 @@ def load_repeats(folder: Path, plan: Plan | None = None) -> list[Repeat]:
     return repeats
 
 
-@dataclass(frozen=True, slots=True)
-class RankEvent:
-    """A line of a rank's events; `send` is the number of one, of those that are about a send, `op` the
-    operation of those about a send, an aggregation or computing.
-    """
-
-    repeat: int
-    event: str
-    t_ns: int
-    send: int = -1
-    op: int = -1
-    due_ns: int = 0
-    rank: int = -1
-
-
-def load_events(folder: Path, plan: Plan) -> Iterator[RankEvent]:
-    """Those of all ranks of the plan, each rank's in the order of time.  Raise BadRun, or OSError."""
-    for rank in range(plan.n_ranks):
-        path = folder / "events" / f"rank-{rank}.jsonl"
-        if not path.exists():
-            continue
-        for number, event in read_lines(path, _event_reader()):
-            if event.event in OF_A_SEND and not 0 <= event.send < len(plan.schedule.sends):
-                raise BadRun(path, f"line {number}: send {event.send} is not in the plan")
-            if event.event in (*OF_AN_AGGREGATION, *OF_COMPUTING) and not 0 <= event.op < len(
-                plan.schedule.ops
-            ):
-                raise BadRun(path, f"line {number}: operation {event.op} is not in the plan")
-            yield replace(event, rank=rank)
-
-
-@cache
-def _event_reader() -> TypeAdapter[RankEvent]:
-    """Made when it is needed: what writes the events need not wait for it."""
-    return TypeAdapter(RankEvent)
-
-
-def load_arrivals(folder: Path, plan: Plan, repeats: int) -> list[tuple[list[int], int]]:
-    """Of each repeat: when each send arrived, and the common start.  Raise BadRun, or OSError."""
-    arrived = [[0] * len(plan.schedule.sends) for _ in range(repeats)]
-    start_ns = [0] * repeats
-    with one_run(folder):
-        for event in load_events(folder, plan):
-            if event.event == "arrived":
-                arrived[event.repeat][event.send] = event.t_ns
-            elif event.event == "start":
-                start_ns[event.repeat] = event.due_ns
-    return list(zip(arrived, start_ns, strict=True))
-
-
 class RunRecords:
     """Writes into a run's folder; leaving it without an error completes the files."""
 
@@ -305,7 +252,9 @@ class RunRecords:
             self._changes += _changes(self._plan, number, each.changes)
         for rank, outcome in enumerate(outcomes):
             with (self._folder / "events" / f"rank-{rank}.jsonl").open("a") as events:
-                events.writelines(json.dumps(event) + "\n" for event in _events(self._plan, number, outcome))
+                events.writelines(
+                    json.dumps(event) + "\n" for event in events_of(self._plan, number, outcome)
+                )
         (self._folder / "repeats.json").write_text(json.dumps([asdict(r) for r in self._repeats]) + "\n")
 
     def __exit__(
@@ -339,28 +288,3 @@ def _changes(plan: Plan, repeat: int, changes: Sequence[Done]) -> Iterator[dict[
             "due_ns": done.due_ns,
             "done_ns": done.done_ns,
         }
-
-
-def _events(plan: Plan, repeat: int, outcome: Outcome) -> list[dict[str, Any]]:
-    """In the order of time; all times are CLOCK_MONOTONIC in ns."""
-    times = outcome.times
-    sends = plan.schedule.sends
-    columns: dict[str, Any] = {"op": sends.op, "src": sends.src, "dst": sends.dst, "nbytes": sends.nbytes}
-    events: list[dict[str, Any]] = [{"event": "start", "t_ns": times.began_ns, "due_ns": times.start_ns}]
-    for event, moments in (
-        ("queued", times.queued_ns),
-        ("handed", times.handed_ns),
-        ("arrived", times.arrived_ns),
-    ):
-        for number, t_ns in moments.items():
-            what = {name: int(column[number]) for name, column in columns.items()}
-            events.append({"event": event, "t_ns": t_ns, "send": number, **what})
-    for event, moments in zip(OF_AN_AGGREGATION, (times.begun_ns, times.aggregated_ns), strict=True):
-        for number, t_ns in moments.items():
-            op = plan.schedule.aggregations[number].op
-            events.append({"event": event, "t_ns": t_ns, "op": op, "nbytes": plan.schedule.ops[op].nbytes})
-    for event, moments in zip(OF_COMPUTING, (times.computing_ns, times.computed_ns), strict=True):
-        events += ({"event": event, "t_ns": t_ns, "op": op} for op, t_ns in moments.items())
-    events.append({"event": "done", "t_ns": times.done_ns})
-    events.sort(key=lambda event: event["t_ns"])
-    return [{"repeat": repeat, **event} for event in events]

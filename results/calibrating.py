@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from gradwire.emu import records
+from gradwire.emu import events, records
 from gradwire.planning.fabrics.fabric import Egress, Fabric
 from gradwire.planning.fabrics.paths import access_switch, distances
 from gradwire.planning.machines.machinesfile import Machines
 from gradwire.planning.machines.partition import partition
-from gradwire.planning.model import calibration
-from gradwire.planning.model.calibration import MAX_CROWD, Calibration
+from gradwire.planning.model import calibration, shifts
+from gradwire.planning.model.calibration import MAX_CROWD, N_PAIR, Calibration
 from gradwire.planning.model.hostfit import fit_hosts
 from gradwire.planning.model.predict import predict
 from gradwire.planning.plan import Plan
@@ -36,7 +36,7 @@ def fitted(plan: Plan, work: Path, machines: dict[str, Any] | None = None) -> Ca
     the run's options.
     """
     repeats = records.load_repeats(work, plan)
-    arrivals = records.load_arrivals(work, plan, len(repeats))
+    arrivals = events.load_arrivals(work, plan, len(repeats))
     good = [each for each, repeat in zip(arrivals, repeats, strict=True) if repeat.counts] or arrivals
     fits = [calibration.fit(plan, *each) for each in good]
     best = max(fits, key=lambda fit: fit.eta)
@@ -44,14 +44,14 @@ def fitted(plan: Plan, work: Path, machines: dict[str, Any] | None = None) -> Ca
     times_s = [[time_s for each in samples for time_s in each[kind]] for kind in range(len(samples[0]))]
     starts_s = [_started_s(plan, *each) for each in good]
     hosts = fit_hosts(plan, times_s, starts_s, best.latency_s, best.eta, _n_cpus(work))
-    shifts = [fit.shift for fit in fits if fit.shift is not None]
+    found = [fit.shift for fit in fits if fit.shift is not None]
     crossing = _crossing(plan.fabric, machines)
-    tunnels = [calibration.fit_tunnels(plan, arrived_ns, crossing) for arrived_ns, _ in good]
+    tunnels = [shifts.fit_tunnels(plan, arrived_ns, N_PAIR, crossing) for arrived_ns, _ in good]
     return replace(
         best,
         hosts=hosts,
-        shift=calibration.middle_shift(shifts),
-        tunnels=calibration.middle_tunnels([each for each in tunnels if each is not None]),
+        shift=shifts.middle_shift(found),
+        tunnels=shifts.middle_tunnels([each for each in tunnels if each is not None]),
     )
 
 

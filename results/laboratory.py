@@ -85,8 +85,8 @@ def _refused(cell: Cell, experiment: Experiment, reason: str) -> Row:
 
 
 class Laboratory:
-    """Carries plans out, one after the other; calibrates each fabric once, but for those of which
-    `calibrations` has one; what it measures is added there.
+    """Carries plans out, one after the other.  Each fabric is calibrated once, unless `calibrations` has its
+    calibration already; new ones are added there.
     """
 
     def __init__(

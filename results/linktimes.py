@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import TypeAdapter
 
-from gradwire.emu.records import LATER_LINK_COLUMNS, RankEvent
+from gradwire.emu.events import RankEvent
+from gradwire.emu.records import LATER_LINK_COLUMNS
 from gradwire.planning.fabrics.fabric import Egress, Fabric, interface
 from gradwire.planning.model.wire import wire_nbytes
 from gradwire.planning.plan import Plan

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from gradwire.emu.records import load_events
+from gradwire.emu.events import load_events
 from gradwire.planning.plan import Plan
 from gradwire.planning.runfiles import BadRun, one_run
 from gradwire.traces.fidelity import SentMessage, fidelity

@@ -8,15 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from gradwire.emu.records import (
-    EARLY_LINK_COLUMNS,
-    LATER_LINK_COLUMNS,
-    LINK_COLUMNS,
-    RankEvent,
-    Repeat,
-    load_events,
-    load_repeats,
-)
+from gradwire.emu.events import RankEvent, load_events
+from gradwire.emu.records import EARLY_LINK_COLUMNS, LATER_LINK_COLUMNS, LINK_COLUMNS, Repeat, load_repeats
 from gradwire.planning.plan import Plan
 from gradwire.planning.runfiles import BadRun
 from gradwire.results.linktable import read_table

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
 
-from gradwire.emu.records import CONTROL_FILE, Repeat, load_events
+from gradwire.emu.events import load_events
+from gradwire.emu.records import CONTROL_FILE, Repeat
 from gradwire.planning.plan import ADAPTIVE, Plan
 from gradwire.results.outages import control_lines
 from gradwire.results.row import Spread

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import gradwire
-from gradwire.emu.records import RankEvent
+from gradwire.emu.events import RankEvent
 from gradwire.tools import cli
 from tests.made_captures import Record, pcap, tcp
 from tests.made_plans import allreduce_plan

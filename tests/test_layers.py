@@ -82,6 +82,7 @@ FOR_RESULTS = {
     "emu.aggregation.figures",
     "emu.disturbance",
     "emu.options",
+    "emu.events",
     "emu.records",
 }
 # A generator with a seed of its own is a value like any other; the module's shared one is not.

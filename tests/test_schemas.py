@@ -18,7 +18,8 @@ from gradwire.planning import plan as plans
 from gradwire.planning.fabrics.fabricdocument import FabricDocument, LinksLine
 from gradwire.planning.fabrics.spec import FAMILIES
 from gradwire.planning.losses import Loss
-from gradwire.planning.model.calibration import Calibration, HostTimes, Range, Shift
+from gradwire.planning.model.calibration import Calibration, HostTimes, Range
+from gradwire.planning.model.shifts import Shift, Tunnels
 from gradwire.planning.plan import Flow, Prediction
 from gradwire.planning.transport import Transport
 from gradwire.planning.trees.tree import Node, Tree
@@ -93,6 +94,7 @@ ROWS = "replay --json, bench --json, demo --json"
         ("plan.json: trees, nodes", Node),
         ("verdict.json: calibration", Calibration),
         ("verdict.json: calibration, shift", Shift),
+        ("verdict.json: calibration, tunnels", Tunnels),
         ("verdict.json: calibration, hosts", HostTimes),
         ("verdict.json: calibration, ranges", Range),
         ("ports.json", SwitchPorts),

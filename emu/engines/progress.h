@@ -1,5 +1,6 @@
-// What of a plan waits for what, for engines that carry what is sent: read from stdin as problem.py writes it,
-// and carried out as in planning/model/loops.py.  The engine has the clock, the timers and the network.
+// Decides when each send and each computation of a plan may begin.  It reads what waits for what from stdin, as
+// problem.py writes it, and follows the rules of planning/model/loops.py.  The engine has the clock, the timers
+// and the network.
 #pragma once
 #include <chrono>
 #include <cmath>

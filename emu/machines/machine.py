@@ -75,10 +75,6 @@ class Machine:
     def process_name(self) -> str:
         return f"machine {self._name}"
 
-    @property
-    def machine(self) -> str:
-        return self._name
-
     def complaint(self) -> str:
         """How it ended."""
         return self._child.complaint()
@@ -135,9 +131,7 @@ class Machine:
         """Raise BrokenPipeError if it is gone."""
         stdin = self._child.process.stdin
         assert stdin
-        octets = memoryview(wire.line(kind, value))
-        while octets:
-            octets = octets[os.write(stdin.fileno(), octets) :]
+        wire.put(stdin.fileno(), kind, value)
 
     def heard(self, kind: str, timeout_s: float) -> Any:
         """The value of its next message, which must be of this kind.  Raise RunFailed."""

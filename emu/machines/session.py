@@ -1,7 +1,7 @@
 """One machine's part of a run, inside its namespaces: it builds, starts and measures what it is asked for.
 
-`python -m gradwire.emu.machines.session` reads messages on stdin and answers on stdout (`wire`).  It ends
-when it is told to, with an exit code of 0, and at once when nobody is left to tell it.
+`python -m gradwire.emu.machines.session` reads messages on stdin and answers on stdout (`wire`).  The
+message `end` ends it with exit code 0.  When whoever started it closes stdin, it ends at once.
 """
 
 import json
@@ -119,8 +119,8 @@ def _begun(value: dict[str, Any]) -> tuple[Part, Fabric, Plan | None]:
     part = part_of(machines, partition(fabric, machines.machines), name, first_vni)
     underlay.check(part, fabric)
     prepare_namespace(part)
-    MANAGEMENT.mkdir()
     if value["plan"] is None:
+        MANAGEMENT.mkdir()
         return part, fabric, None
     path = PRIVATE / "plan.json"
     path.write_text(json.dumps(value["plan"]))
@@ -160,9 +160,7 @@ def _step(run: _Run, kind: str, value: Any) -> None:
 
 
 def _say(kind: str, value: Any = None) -> None:
-    octets = memoryview(wire.line(kind, value))
-    while octets:
-        octets = octets[os.write(sys.stdout.fileno(), octets) :]
+    wire.put(sys.stdout.fileno(), kind, value)
 
 
 def _fail(text: str) -> None:

@@ -115,6 +115,13 @@ def line(kind: str, value: Any = None) -> bytes:
     return json.dumps([kind, value], separators=(",", ":")).encode() + b"\n"
 
 
+def put(fd: int, kind: str, value: Any = None) -> None:
+    """Write a message whole.  Raise BrokenPipeError if nobody reads any more."""
+    left = memoryview(line(kind, value))
+    while left:
+        left = left[os.write(fd, left) :]
+
+
 def parsed(octets: bytes) -> tuple[str, Any]:
     """Kind and value, the value still to be checked.  Raise BadMessage."""
     try:

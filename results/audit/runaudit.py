@@ -9,8 +9,9 @@ from statistics import median
 from pydantic import TypeAdapter
 
 from gradwire.controller.counters import load_counters
+from gradwire.emu.events import OF_AN_AGGREGATION, load_events
 from gradwire.emu.options import RunOptions
-from gradwire.emu.records import CONTROL_FILE, OF_AN_AGGREGATION, Repeat, load_events
+from gradwire.emu.records import CONTROL_FILE, Repeat
 from gradwire.planning.fabrics.fabric import Egress, interface, link_name
 from gradwire.planning.model.wire import HEADERS_NBYTES
 from gradwire.planning.plan import ADAPTIVE, Plan

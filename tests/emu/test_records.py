@@ -9,16 +9,9 @@ import pandas as pd
 import pytest
 
 from gradwire.emu.aggregation.figures import RankFigures, SumError
+from gradwire.emu.events import OF_AN_AGGREGATION, OF_COMPUTING, load_events
 from gradwire.emu.network.cables import Done
-from gradwire.emu.records import (
-    LINK_COLUMNS,
-    OF_AN_AGGREGATION,
-    OF_COMPUTING,
-    RepeatCounts,
-    RunRecords,
-    load_events,
-    load_repeats,
-)
+from gradwire.emu.records import LINK_COLUMNS, RepeatCounts, RunRecords, load_repeats
 from gradwire.emu.replay.outcome import Outcome, RankTimes
 from gradwire.emu.sampler import LinkRow
 from gradwire.planning.fabrics.fabric import Egress

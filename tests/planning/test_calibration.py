@@ -8,6 +8,7 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.machines.machinesfile import Machine
 from gradwire.planning.machines.partition import partition
 from gradwire.planning.model import calibration
+from gradwire.planning.model.shifts import fit_tunnels
 from gradwire.planning.plan import Plan
 from gradwire.planning.resolve import resolve
 from gradwire.planning.transport import fabric_transport
@@ -127,11 +128,11 @@ def test_flows_between_machines_are_told_apart_whatever_their_clocks_say(ahead_s
     ]
     crossing = [Egress(link.a, link.a_port) for link in fabric.inner_links if "leaf1" in (link.a, link.b)]
     crossing += [fabric.peers[end] for end in crossing]
-    found = calibration.fit_tunnels(made, seen_ns, crossing)
+    found = fit_tunnels(made, seen_ns, calibration.N_PAIR, crossing)
     assert found is not None
     assert found.delay_s == pytest.approx(0.0005, abs=2 * 64 * 8 / RATE_BPS)
     assert found.eta == pytest.approx(0.6, rel=1e-3)
-    assert calibration.fit_tunnels(made, seen_ns, []) is None
+    assert fit_tunnels(made, seen_ns, calibration.N_PAIR, []) is None
 
 
 def test_flows_between_machines_that_share_a_link_do_not_count_as_slow() -> None:
@@ -157,6 +158,6 @@ def test_flows_between_machines_that_share_a_link_do_not_count_as_slow() -> None
         end for link in made_of.crossing for end in (Egress(link.a, link.a_port), Egress(link.b, link.b_port))
     ]
     assert not paths[3, 4].isdisjoint(crossing)
-    found = calibration.fit_tunnels(made, [round(time_s * 1e9) for time_s in arrived_s], crossing)
+    found = fit_tunnels(made, [round(time_s * 1e9) for time_s in arrived_s], calibration.N_PAIR, crossing)
     assert found is not None
     assert found.eta == pytest.approx(0.96, rel=1e-3)

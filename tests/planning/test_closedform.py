@@ -7,9 +7,10 @@ import pytest
 
 from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.planning.model.calibration import Calibration, Shift
+from gradwire.planning.model.calibration import Calibration
 from gradwire.planning.model.closedform import Costs, closed_time, measured_costs, nominal_costs
 from gradwire.planning.model.loads import plan_load
+from gradwire.planning.model.shifts import Shift
 from gradwire.planning.model.simulation import simulate
 from gradwire.results.planfigures import nominal_figures
 from gradwire.traces.making.collectives import made_allreduce

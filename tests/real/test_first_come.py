@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.emu import records, run
+from gradwire.emu.events import load_events
 from gradwire.emu.options import RunOptions
 from gradwire.planning.plan import Plan
 from gradwire.traces.schedules.expand import expand
@@ -25,7 +26,7 @@ def answered(plan: Plan, folder: Path) -> list[int]:
     """The workers in the order in which their answers came."""
     arrived = [
         (event.t_ns, plan.schedule.sends[event.send].dst)
-        for event in records.load_events(folder, plan)
+        for event in load_events(folder, plan)
         if (event.event, event.repeat) == ("arrived", 0) and plan.schedule.sends[event.send].src == 0
     ]
     return [worker for _, worker in sorted(arrived)]
@@ -48,7 +49,7 @@ def test_hogwild_adds_every_push_once_while_others_read(tmp_path: Path) -> None:
     plan = schedule_plan(STAR, expand(workload))
     folder = carried_out(plan, tmp_path / "run")
     assert {repeat.wrong for repeat in records.load_repeats(folder)} == {0}
-    events = [event for event in records.load_events(folder, plan) if event.rank == event.repeat == 0]
+    events = [event for event in load_events(folder, plan) if event.rank == event.repeat == 0]
     queued, handed, arrived = (
         {event.send: event.t_ns for event in events if event.event == what}
         for what in ("queued", "handed", "arrived")

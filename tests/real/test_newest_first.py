@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.emu import records, run
+from gradwire.emu.events import load_events
 from gradwire.emu.options import RunOptions
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.outbox import FIFO, NEWEST_FIRST, Order
@@ -25,7 +26,7 @@ def test_the_newest_allreduce_ends_before_the_last_step_of_an_older_one(order: O
     folder = tmp_path / "run"
     run.run(plan, folder, RunOptions(repeats=1), lambda phase, more: None, lambda work: None)
     assert {repeat.wrong for repeat in records.load_repeats(folder)} == {0}
-    events = [event for event in records.load_events(folder, plan) if event.repeat == 0 and event.send >= 0]
+    events = [event for event in load_events(folder, plan) if event.repeat == 0 and event.send >= 0]
     times = [(schedule.sends[event.send].op, event.event, event.t_ns) for event in events]
     small_ns = max(t_ns for op, what, t_ns in times if (op, what) == (SMALL, "arrived"))
     last_step_ns = max(t_ns for op, what, t_ns in times if (op, what) == (LARGE, "queued"))

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from gradwire.emu.disturbance import Reason
 from gradwire.emu.records import Repeat
-from gradwire.planning.model.calibration import Calibration, Tunnels
+from gradwire.planning.model.calibration import Calibration
 from gradwire.planning.model.errorbar import Expected
+from gradwire.planning.model.shifts import Tunnels
 from gradwire.results.verdict import Verdict, counted, judge, with_model
 from tests.made_plans import PAYLOAD_EFFICIENCY
 
