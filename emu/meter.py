@@ -67,7 +67,7 @@ class Meter:
         announced, started, after = self._read
         before = sampler.long_enough(announced, started, after)
         lost = {name: count - self._drops.get(name, 0) for name, count in self._queues.dropped().items()}
-        stopped_s = self._samples.stopped_s(start_ns, done_ns)
+        stopped_s = self._samples.stops.stopped_s(start_ns, done_ns)
         return RepeatCounts(
             cpu_idle=sampler.cpu_idle(before, after),
             cpu_stolen=sampler.cpu_stolen(before, after),

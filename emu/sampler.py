@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 from gradwire.emu.network.rtnetlink import netlink_socket
 from gradwire.emu.switch.plane.qdisc import parse_queues, read_queues
-from gradwire.emu.watch import has_stood
+from gradwire.emu.watch import has_a_child_stood, has_stood
 from gradwire.planning.fabrics.fabric import ETHERNET_NBYTES
 
 SAMPLE_S = 0.02
 MAX_SAMPLES = 30_000  # ten minutes
 QUEUES_SHARE = 100  # so much longer than a reading of the queues takes is the time to the next
+STOPS_SHARE = 20  # and so much longer than to ask after each process
 MOST_QUEUES_NBYTES = 64 << 20
 LEAST_TICKS = 20  # in which one more or less, which is luck, is a share of 0.05: of two CPUs in 0.1 s
 
@@ -134,6 +135,39 @@ class QueueReadings:
         }
 
 
+class StopReadings:
+    """Which of some processes, children of ours, were stopped since the reading before.
+
+    To ask after each takes longer than all else that is read, so where there are many it is done for a
+    twentieth of the time, and whenever a signal has stopped one.
+    """
+
+    def __init__(self, pids: Sequence[int]) -> None:
+        self._pids = pids
+        self._next_ns = 0
+        self._seen: list[tuple[int, list[bool]]] = []
+
+    def read(self) -> None:
+        before_ns = time.monotonic_ns()
+        was_stopped = bool(self._seen) and any(self._seen[-1][1])
+        if before_ns < self._next_ns and not was_stopped and not has_a_child_stood():
+            self._seen.append((before_ns, [False] * len(self._pids)))
+            return
+        began_ns = time.thread_time_ns()
+        stood = [has_stood(pid) for pid in self._pids]
+        self._next_ns = before_ns + STOPS_SHARE * (time.thread_time_ns() - began_ns)
+        self._seen.append((time.monotonic_ns(), stood))
+
+    def stopped_s(self, start_ns: int, end_ns: int) -> tuple[float, ...]:
+        """How long each was stopped between start and end, in whole times between two readings."""
+        stopped_ns = [0] * len(self._pids)
+        for (before_ns, _), (time_ns, seen) in itertools.pairwise(self._seen):
+            span_ns = max(0, min(time_ns, end_ns) - max(before_ns, start_ns))
+            for number, is_so in enumerate(seen):
+                stopped_ns[number] += span_ns if is_so else 0
+        return tuple(each / 1e9 for each in stopped_ns)
+
+
 class Samples:
     """Readings of /proc/net/dev and of the ports' queues, kept as read: parsed when the repeat is over; and
     with each, which of some processes were stopped since the one before.
@@ -143,11 +177,10 @@ class Samples:
     """
 
     def __init__(self, pids: Sequence[int] = (), tunnels: Collection[str] = ()) -> None:
-        self._pids = pids
         self._tunnels = tunnels
         self._raw: list[tuple[int, bytes]] = []
         self._queues = QueueReadings()
-        self._stopped: list[tuple[int, list[bool]]] = []
+        self.stops = StopReadings(pids)
         self._stop = threading.Event()
 
     def _take(self) -> None:
@@ -160,7 +193,7 @@ class Samples:
                 time_ns = time.monotonic_ns()
                 self._raw.append((time_ns, counters.readall()))  # one read gives a page of it
                 self._queues.read(netlink, time_ns)
-                self._stopped.append((time.monotonic_ns(), [has_stood(pid) for pid in self._pids]))
+                self.stops.read()
                 if self._stop.is_set():
                     return
                 self._stop.wait(SAMPLE_S)
@@ -169,15 +202,6 @@ class Samples:
         """The longest time between two readings beyond the wanted one: how long nobody got a CPU."""
         times = [time_ns for time_ns, _ in self._raw]
         return max([(b - a) / 1e9 - SAMPLE_S for a, b in itertools.pairwise(times)], default=0.0)
-
-    def stopped_s(self, start_ns: int, end_ns: int) -> tuple[float, ...]:
-        """How long each process was stopped between start and end, in whole times between two readings."""
-        stopped_ns = [0] * len(self._pids)
-        for (before_ns, _), (time_ns, seen) in itertools.pairwise(self._stopped):
-            span_ns = max(0, min(time_ns, end_ns) - max(before_ns, start_ns))
-            for number, is_so in enumerate(seen):
-                stopped_ns[number] += span_ns if is_so else 0
-        return tuple(each / 1e9 for each in stopped_ns)
 
     @contextmanager
     def taken(self) -> Iterator[None]:

@@ -74,6 +74,17 @@ def has_stood(pid: int) -> bool:
         return False
 
 
+def has_a_child_stood() -> bool:
+    """Whether a signal has stopped a child of ours, or it goes on after one and nobody has asked for that yet
+    (`has_stood`): one call, however many there are.  A debugger's stop does not show here.
+    """
+    seen = os.WSTOPPED | os.WCONTINUED | os.WNOHANG | os.WNOWAIT
+    try:
+        return os.waitid(os.P_ALL, 0, seen) is not None
+    except ChildProcessError:
+        return False
+
+
 def _obituary(watched: _Watched) -> str:
     said = last_line(watched.log) if watched.log else ""
     return f"{watched.name} (process {watched.pid}) {_how(watched.pid)}" + (f": {said}" if said else "")

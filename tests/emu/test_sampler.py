@@ -13,6 +13,7 @@ from gradwire.emu import sampler
 from gradwire.emu.network.rtnetlink import encoded
 from gradwire.emu.sampler import (
     SAMPLE_S,
+    STOPS_SHARE,
     Machine,
     QueueReadings,
     Samples,
@@ -98,8 +99,12 @@ def test_an_interfaces_columns_are_read_even_where_no_space_follows_its_name() -
     ]
 
 
+@pytest.mark.parametrize("stops_share", [STOPS_SHARE, 10**6])  # with the latter each is asked only once
 @pytest.mark.parametrize("stopped_s", [0.002, 5 * SAMPLE_S])
-def test_a_stopped_child_is_seen_however_short_it_was(stopped_s: float) -> None:
+def test_a_stopped_child_is_seen_however_short_it_was(
+    stopped_s: float, stops_share: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampler, "STOPS_SHARE", stops_share)
     with subprocess.Popen(["sleep", "60"]) as stopped, subprocess.Popen(["sleep", "60"]) as left:
         try:
             samples = Samples([stopped.pid, left.pid])
@@ -112,14 +117,14 @@ def test_a_stopped_child_is_seen_however_short_it_was(stopped_s: float) -> None:
                 time.sleep(stopped_s)
                 os.kill(stopped.pid, signal.SIGCONT)
                 time.sleep(2 * SAMPLE_S)
-            seen_s, other_s = samples.stopped_s(start_ns, time.monotonic_ns())
+            seen_s, other_s = samples.stops.stopped_s(start_ns, time.monotonic_ns())
         finally:
             stopped.kill()
             left.kill()
     assert other_s == 0
     assert stopped_s - 2 * SAMPLE_S < seen_s
     assert seen_s > 0
-    assert samples.stopped_s(0, start_ns) == (0, 0)
+    assert samples.stops.stopped_s(0, start_ns) == (0, 0)
 
 
 def attribute(kind: int, value: bytes) -> bytes:
