@@ -33,6 +33,7 @@ from gradwire.traces.units import show_first
 _END_S = 2.0
 _BLAME_S = 0.5  # when an agent dies or stops, the others complain; time for that death to show, and for all
 _SHOWN = 4  # ranks
+_CROWD = 16  # agents for each processor
 START_MARGIN_NS = 100_000_000
 FAILED = "failed"  # what a member says that cannot go on
 
@@ -231,15 +232,15 @@ def started(
     agents: list[Agent] = []
     watched = ExitStack()
     try:
-        for rank, host in enumerate(plan.placement):
-            if host not in host_pids:
-                continue
+        here = [rank for rank, host in enumerate(plan.placement) if host in host_pids]
+        for number, rank in enumerate(here):
+            host = plan.placement[rank]
             ours, theirs = fork.Pipe()
             place = board.place(rank) if board else None
             inherited = [*(agent.pipe for agent in agents), ours]
             process = fork.Process(
                 target=_agent_main,
-                args=(plan, rank, host_pids[host], theirs, inherited, place),
+                args=(plan, rank, host_pids[host], theirs, inherited, place, processors(number, len(here))),
                 daemon=True,
             )
             process.start()
@@ -264,6 +265,14 @@ def started(
                 agent.process.join(_END_S)
 
 
+def processors(number: int, n_ranks: int) -> set[int]:
+    """Those that an agent may run on, of `n_ranks` on this machine: all, or one where there are so many that
+    each processor is busy anyway; then neighbours share one, as waking up another costs an interrupt.
+    """
+    those = sorted(os.sched_getaffinity(0))
+    return {those[number * len(those) // n_ranks]} if n_ranks >= _CROWD * len(those) else set(those)
+
+
 def _agent_main(
     plan: Plan,
     rank: int,
@@ -271,12 +280,14 @@ def _agent_main(
     pipe: "Pipe[Any, Any]",
     inherited: list["Pipe[Any, Any]"],
     place: Place | None,
+    on: set[int],
 ) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for other in inherited:
         other.close()
     try:
         join(host_pid)
+        os.sched_setaffinity(0, on)
         gc.freeze()
         gc.disable()
         # Each send that leaves at once because another has left is two calls deeper (Loop._flush).

@@ -352,3 +352,11 @@ def test_silent_ranks_are_told_where_none_is_stopped() -> None:
         with pytest.raises(RunFailed) as failed:
             agents.connect(timeout_s=0.1)
     assert str(failed.value) == "no 'listening' message within 0 s from ranks 0, 2, 3, 4 and 2 more"
+
+
+def test_many_agents_are_shared_out_over_the_processors_neighbours_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 5})
+    assert fleet.processors(0, 31) == {3, 5}
+    assert [fleet.processors(number, 33) for number in range(33)] == [{3}] * 17 + [{5}] * 16
