@@ -102,6 +102,7 @@ class Rank(ctypes.Structure):
             )
         ),
         *((name, c_int64) for name in ("delay_ns", "stall_ns", "heard_ns", "late_gap_ns")),
+        *((name, c_int32) for name in ("announced_ahead", "is_joining")),
         *((name, c_int32) for name in ("n_transfers", "n_ops", "n_lanes", "n_peers", "n_unfinished")),
         *((name, c_int32) for name in ("n_uncomputed", "n_done", "n_accesses", "n_under_way", "failed_peer")),
         *(

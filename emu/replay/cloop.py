@@ -32,6 +32,7 @@ from gradwire.emu.replay.outcome import Stalled
 from gradwire.emu.replay.rankrepeat import RankRepeat
 from gradwire.emu.replay.slots import slots_of
 from gradwire.traces.schedules.outbox import FIFO
+from gradwire.traces.schedules.pacing import ANNOUNCED_AHEAD
 from gradwire.traces.schedules.schedule import Schedule
 from gradwire.traces.schedules.sends import Edges, Sends, swaps
 
@@ -79,6 +80,8 @@ class CompiledLoop:
             place=own.place.address if own.place is not None else None,
             delay_ns=schedule.send_delay_ns,
             stall_ns=int(own.stall_s * 1e9),
+            announced_ahead=ANNOUNCED_AHEAD,
+            is_joining=not own.is_as_captured,
             n_transfers=len(self.numbers),
             n_ops=len(self.ops),
             n_lanes=len(self.lanes),

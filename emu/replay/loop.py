@@ -293,6 +293,8 @@ class Loop:
                 f"rank {connection.peer} sent {length} bytes in slot {key[1]:#x}, which the plan does "
                 f"not have"
             )
+        self._answer(key)
+        self._flush(connection)
         send = self._sends[number]
         self._receiving[connection.peer] = number
         if send.reduce:

@@ -85,6 +85,8 @@ struct rank {
 	struct access *accesses; /* room for three of each transfer */
 	int64_t *place; /* done, (all), under way, moved; or NULL */
 	int64_t delay_ns, stall_ns, heard_ns, late_gap_ns;
+	int32_t announced_ahead; /* see Matching in slots.py */
+	int32_t is_joining; /* messages that wait for a peer leave by one call; else each by one of its own, as in gloo */
 	int32_t n_transfers, n_ops, n_lanes, n_peers;
 	int32_t n_unfinished, n_uncomputed, n_done, n_accesses, n_under_way, failed_peer;
 

@@ -11,7 +11,7 @@
 
 #include "rank.h"
 
-enum { N_EVENTS = 64 };
+enum { N_EVENTS = 64, N_PARTS = 34 };
 
 static const int64_t MAX_LENGTH = 1LL << 40;
 static const uint64_t N_COLLECTIVES = 11;
@@ -86,10 +86,13 @@ static void leave(struct rank *rank, struct lane *lane)
 	}
 }
 
-/* Announce the receives of a lane that may be announced. */
+/* Announce the receives of a lane that may be announced, many at a time. */
 static void answer(struct rank *rank, struct lane *lane)
 {
-	while (lane->next_announced < lane->end && (lane->asked || !lane->has_rendezvous)) {
+	if (lane->next_announced - lane->next > rank->announced_ahead / 2)
+		return;
+	while (lane->next_announced < lane->end && lane->next_announced - lane->next < rank->announced_ahead &&
+		(lane->asked || !lane->has_rendezvous)) {
 		struct transfer *receive = &rank->transfers[rank->in_order[lane->next_announced]];
 
 		if (!receive->is_ready)
@@ -185,20 +188,33 @@ static void handed(struct rank *rank, int32_t number)
 	}
 }
 
-/* Hand the kernel what it takes now, each message by a call of its own, as gloo does. */
+/* The messages that leave by the next call, in parts. */
+static size_t parts_of(const struct peer *peer, uint32_t n_messages, struct iovec *parts)
+{
+	size_t n = 0;
+
+	for (uint32_t at = 0; at < n_messages && n + 2 <= N_PARTS; at++) {
+		struct message *message = &peer->out[(peer->out_head + at) % peer->out_room];
+		int64_t of_head = message->taken < PREAMBLE_NBYTES ? message->taken : PREAMBLE_NBYTES;
+		int64_t of_body = message->taken - of_head;
+
+		if (of_head < PREAMBLE_NBYTES)
+			parts[n++] = (struct iovec){(uint8_t *)message->preamble + of_head, (size_t)(PREAMBLE_NBYTES - of_head)};
+		if (of_body < message->nbytes)
+			parts[n++] = (struct iovec){(uint8_t *)message->bytes + of_body, (size_t)(message->nbytes - of_body)};
+	}
+	return n;
+}
+
+/* Hand the kernel what it takes now. */
 static enum failure flush(struct rank *rank, int32_t number)
 {
 	struct peer *peer = &rank->peers[number];
 
 	while (peer->n_out) {
-		struct message *message = &peer->out[peer->out_head];
-		int64_t of_head = message->taken < PREAMBLE_NBYTES ? message->taken : PREAMBLE_NBYTES;
-		int64_t of_body = message->taken - of_head;
-		struct iovec parts[2] = {
-			{(uint8_t *)message->preamble + of_head, PREAMBLE_NBYTES - of_head},
-			{(uint8_t *)message->bytes + of_body, message->nbytes - of_body},
-		};
-		struct msghdr header = {.msg_iov = parts, .msg_iovlen = message->nbytes ? 2 : 1};
+		struct iovec parts[N_PARTS];
+		uint32_t n_messages = rank->is_joining ? peer->n_out : 1;
+		struct msghdr header = {.msg_iov = parts, .msg_iovlen = parts_of(peer, n_messages, parts)};
 		ssize_t taken = sendmsg(peer->fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (taken < 0 && errno == EINTR)
@@ -207,13 +223,19 @@ static enum failure flush(struct rank *rank, int32_t number)
 			break;
 		if (taken < 0)
 			return failed(rank, number, BROKEN, errno);
-		message->taken += taken;
-		if (message->taken < PREAMBLE_NBYTES + message->nbytes)
-			continue;
-		peer->out_head = (peer->out_head + 1) % peer->out_room;
-		peer->n_out--;
-		if (message->send >= 0)
-			handed(rank, message->send);
+		while (peer->n_out) {
+			struct message *message = &peer->out[peer->out_head];
+			int64_t left = PREAMBLE_NBYTES + message->nbytes - message->taken, of_it = taken < left ? taken : left;
+
+			message->taken += of_it;
+			taken -= of_it;
+			if (of_it < left)
+				break;
+			peer->out_head = (peer->out_head + 1) % peer->out_room;
+			peer->n_out--;
+			if (message->send >= 0)
+				handed(rank, message->send);
+		}
 	}
 	return NONE;
 }
@@ -351,6 +373,7 @@ static enum failure take_preamble(struct rank *rank, int32_t number)
 			return failed(rank, number, UNPLANNED, (int64_t)preamble[4]);
 		}
 		lane->next++;
+		answer(rank, lane);
 		rank->n_under_way++;
 		peer->receiving = next;
 		peer->body = rank->transfers[next].adding ? peer->scratch : rank->transfers[next].bytes;

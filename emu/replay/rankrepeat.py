@@ -13,6 +13,7 @@ from gradwire.emu.replay.connection import RankConnection
 from gradwire.emu.replay.outcome import RankTimes
 from gradwire.planning.failures import outage_s, show_failures
 from gradwire.planning.plan import Plan
+from gradwire.traces.schedules.names import AS_CAPTURED
 from gradwire.traces.schedules.schedule import Schedule, longest_quiet_s
 
 STALL_S = 15.0  # no event at all for so long, with nothing to compute or to mend, is a fault, not a slow link
@@ -23,7 +24,8 @@ class RankRepeat:
     """One rank's part of one repeat: its connections by peer, its buffers by operation.
 
     `place` is where the rank says how far it is, if somebody watches; silence for longer than `stall_s` is a
-    fault.  `accesses` are those to the rank's centres, in their order.
+    fault.  What `is_as_captured` has its messages on the wire as the captured library does.  `accesses` are
+    those to the rank's centres, in their order.
     """
 
     schedule: Schedule
@@ -34,6 +36,7 @@ class RankRepeat:
     place: Place | None
     stall_s: float
     by_plan: str
+    is_as_captured: bool = False
     times: RankTimes = field(default_factory=RankTimes)
     accesses: list[Access] = field(default_factory=list)
 
@@ -48,7 +51,8 @@ class RankRepeat:
         failures = f"; planned failures: {show_failures(plan.fabric, plan.failures)}" if plan.failures else ""
         by_peer = {connection.peer: connection for connection in connections}
         buffers = payload.buffers(plan.schedule, rank)
-        return cls(plan.schedule, rank, repeat, by_peer, buffers, place, stall_s, failures)
+        as_captured = plan.algorithm == AS_CAPTURED
+        return cls(plan.schedule, rank, repeat, by_peer, buffers, place, stall_s, failures, as_captured)
 
     def waiting_for(self, number: int, n_unfinished: int) -> str:
         """What a rank says that has heard nothing for too long, of its first send or receive not over."""

@@ -8,6 +8,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 
 from gradwire.traces.framing.gloo import PREFIXES, pack_slot
+from gradwire.traces.schedules.pacing import ANNOUNCED_AHEAD
 from gradwire.traces.schedules.schedule import Schedule
 
 TAG_LIMIT = 1 << 32
@@ -46,7 +47,9 @@ class Matching:
 
     In each slot a send leaves after those before it, when its data are there and the receiver has announced
     it.  Receives are announced in the order of their sends, too, and those of a slot with rendezvous one for
-    each send that the source has announced.
+    each send that the source has announced.  Of what has not begun to come in, not more than ANNOUNCED_AHEAD
+    are announced, and no others until half of those have come: a notice costs both ranks what small data
+    would.
     """
 
     def __init__(self, schedule: Schedule, rank: int, repeat: int) -> None:
@@ -82,9 +85,17 @@ class Matching:
         waiting = self._to_announce.get(key)
         if key[1] not in self._rendezvous:
             self._asked[key] = len(waiting or ())
+        if not waiting or self._n_ahead(key) > ANNOUNCED_AHEAD // 2:
+            return
         while waiting and waiting[0] in self._posted and self._asked[key]:
+            if self._n_ahead(key) == ANNOUNCED_AHEAD:
+                return
             self._asked[key] -= 1
             yield waiting.popleft()
+
+    def _n_ahead(self, key: Key) -> int:
+        """How many are announced that have not begun to come in."""
+        return len(self._to_receive[key]) - len(self._to_announce[key])
 
     def announced(self, key: Key) -> None:
         """The peer is ready for one more send."""

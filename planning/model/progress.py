@@ -27,6 +27,7 @@ from math import inf
 from gradwire.planning.model.dag import NO_FLOW, Item, ordered, waiting_at
 from gradwire.planning.model.hosts import HostCosts, Processors, Work
 from gradwire.planning.model.network import EventKind, Network, NetworkEvent
+from gradwire.planning.model.notices import Notices
 from gradwire.planning.model.segments import SAME_TIME_S
 from gradwire.traces.schedules.locks import Queues
 from gradwire.traces.schedules.outbox import NEWEST_FIRST, PATIENCE_S, Outbox
@@ -37,6 +38,7 @@ from gradwire.traces.schedules.schedule import Gate, Schedule
 ROUNDS = 2
 # What timers are for, but START; that, the first two and the last are what a rank handles.
 ARRIVE, NOTICE, OPEN_GATE, QUEUE_SEND, WORKED, START, ASKED, LEAVE = range(8)
+Lane = tuple[int, int, int]  # source, destination, slot
 RECEIVER_READY, SENDER_READY, DATA = range(3)  # what the network is handed, in this order
 
 
@@ -78,6 +80,8 @@ class Progress:
         self._order = ordered(schedule, items, notices=hosts is not None)
         self._waits = list(self._order.waits)  # what each item still waits for
         self._noticed = [hosts is None] * self._n_sends  # the receiver is known to be ready
+        self._notices = Notices()
+        self._noticed_s: dict[Lane, float] = {}  # when the last came
         self._outboxes = self._made_outboxes()
         self._agreed: set[int] = set()  # items that one end is ready for, until the other is
         self._changed: dict[int, None] = {}  # ranks whose outboxes have
@@ -184,8 +188,7 @@ class Progress:
         elif self._hosts and kind == ARRIVE:
             self._work(self._items[number].ranks[1], Work(ARRIVE, number, self._hosts.message_s))
         elif self._hosts and kind == NOTICE:
-            send = number - len(self._items)
-            self._work(self._items[send].ranks[0], Work(NOTICE, send, self._hosts.message_s))
+            self._take_notice(self._hosts, number - len(self._items))
         elif self._hosts and kind == ASKED:
             self._work(self._items[number].ranks[1], Work(ASKED, number, self._hosts.message_s))
         else:
@@ -208,6 +211,7 @@ class Progress:
         assert self._processors
         kind, number, _ = self._working.pop(rank)
         if kind == ARRIVE:
+            self._announce(self._notices.came(self._lane(number)))
             self.ends_s[number] = self._now_s
             self._came(number)
             self._released_at(number, rank)
@@ -234,6 +238,9 @@ class Progress:
             self._handing.append((op, DATA, number))
         else:
             self._carry_on(self._network.add(flow, number, nbytes, self._now_s))
+
+    def _lane(self, number: int) -> Lane:
+        return self._items[number].ranks[0], *self._slot(number)
 
     def _slot(self, number: int) -> tuple[int, int]:
         """Sends of one slot leave in their order: those of a collective, or messages of one tag."""
@@ -383,8 +390,7 @@ class Progress:
         while ready:
             number = ready.pop()
             if (item := number - len(self._items)) >= 0:
-                self._handing.append((self._items[item].op, RECEIVER_READY, item))
-                self._agree(item)
+                self._announce(self._notices.ready(self._lane(item), item))
             else:
                 heappush(self._timers, self._leaving(number))
             for following in self._order.follows[number]:
@@ -411,6 +417,18 @@ class Progress:
         self._agree(item)
         if self._hosts and (self._schedule.ops[op].rendezvous or op in self._queues):
             heappush(self._timers, (self._now_s + self._hosts.wire_s, ASKED, item))
+
+    def _announce(self, items: Iterable[int]) -> None:
+        for item in items:
+            self._handing.append((self._items[item].op, RECEIVER_READY, item))
+            self._agree(item)
+
+    def _take_notice(self, hosts: HostCosts, send: int) -> None:
+        """The source handles notices of one slot that come together as if they were one."""
+        lane = self._lane(send)
+        is_first = self._noticed_s.get(lane, -inf) < self._now_s - SAME_TIME_S
+        self._noticed_s[lane] = self._now_s
+        self._work(lane[0], Work(NOTICE, send, hosts.message_s if is_first else 0.0))
 
     def _announced(self, item: int) -> None:
         assert self._hosts

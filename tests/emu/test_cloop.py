@@ -33,6 +33,7 @@ from tests.made_plans import schedule_plan, unchecked_plan
 MADE: list[tuple[int, str]] = [
     (2, "ring"),
     (5, "ring"),
+    (20, "ring"),  # of more steps than are announced ahead
     (8, "halving-doubling"),
     (6, "halving-doubling"),
     (5, "recursive-doubling"),

@@ -4,6 +4,7 @@ from gradwire.emu.replay.slots import Matching, in_order, slots_of
 from gradwire.traces.framing.gloo import unpack_slot
 from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.pacing import ANNOUNCED_AHEAD
 from gradwire.traces.schedules.schedule import Op, Schedule
 from gradwire.traces.schedules.sends import Send
 
@@ -70,3 +71,16 @@ def test_receives_are_announced_in_the_order_of_their_sends_whichever_is_ready_f
     assert list(matching.answering((0, 2))) == []
     matching.posted(0)
     assert list(matching.answering((0, 2))) == [0, 1]
+
+
+def test_many_receives_are_announced_ahead_and_more_when_half_of_them_have_come() -> None:
+    n, half = 3 * ANNOUNCED_AHEAD, ANNOUNCED_AHEAD // 2
+    sends = tuple(Send(0, 0, 1, 4 * i, 4, reduce=False) for i in range(n))
+    matching = Matching(Schedule.of(2, (Op("message", 4 * n, tag=2),), sends), 1, repeat=0)
+    for number in range(n):
+        matching.posted(number)
+    assert list(matching.answering((0, 2))) == list(range(2 * half))
+    for number in range(n - 2 * half):
+        assert matching.arriving((0, 2), 4) == number
+        more = range(number + 1 + half, number + 1 + 2 * half) if (number + 1) % half == 0 else ()
+        assert list(matching.answering((0, 2))) == list(more)

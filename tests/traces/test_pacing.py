@@ -27,7 +27,14 @@ from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import OF_HOSTS, PACES, Pace
-from gradwire.traces.schedules.pacing import by_step, captured, early, paced, two_buffers
+from gradwire.traces.schedules.pacing import (
+    by_step,
+    captured,
+    early,
+    early_in_two_buffers,
+    paced,
+    two_buffers,
+)
 from gradwire.traces.schedules.schedule import Op, Schedule
 from gradwire.traces.schedules.sends import Edges, Send, Sends
 from gradwire.traces.workload import Algorithm as Captured
@@ -108,7 +115,7 @@ def test_servers_and_the_hosts_of_leaves_pass_at_every_pace_as_well(name: str, p
 
 
 @pytest.mark.parametrize("p", range(2, 10))
-def test_a_ring_that_is_early_has_two_buffers_and_sends_what_came_in(p: int) -> None:
+def test_a_ring_that_is_early_waits_for_the_bytes_alone_and_a_libraries_for_two_buffers(p: int) -> None:
     sends = list(two_buffers(ring(p, 40 * p)))
     for number, send in enumerate(sends):
         in_step = {s.src: i for i, s in enumerate(sends) if s.step == send.step - 1}
@@ -117,7 +124,23 @@ def test_a_ring_that_is_early_has_two_buffers_and_sends_what_came_in(p: int) -> 
         assert set(send.ready) == last_but_one
         mine = {i for i, s in enumerate(sends) if s.src == send.dst and s.offset == send.offset}
         replaced = set() if send.reduce else {i for i in mine if sends[i].step < send.step}
-        assert waits(early(ring(p, 40 * p)), number) == (set(send.needs), last_but_one | replaced)
+        assert waits(early(ring(p, 40 * p)), number) == (set(send.needs), replaced)
+        buffered = waits(early_in_two_buffers(ring(p, 40 * p)), number)
+        assert buffered == (set(send.needs), last_but_one | replaced)
+
+
+@pytest.mark.parametrize("p", [3, 8])
+def test_early_a_receiver_from_several_ranks_has_two_buffers_for_each(p: int) -> None:
+    """A ring and a copy of it the other way round: each rank hears from both neighbours."""
+    forth = list(ring(p, 40 * p))
+    back = [
+        replace(send, src=-send.src % p, dst=-send.dst % p, offset=send.offset + 40 * p) for send in forth
+    ]
+    sends = early(Sends.of([*forth, *back]))
+    alone = early(ring(p, 40 * p))
+    buffered = early_in_two_buffers(ring(p, 40 * p))
+    assert [set(send.ready) for send in list(sends)[: len(forth)]] == [set(send.ready) for send in buffered]
+    assert any(set(a.ready) != set(b.ready) for a, b in zip(alone, buffered, strict=True))
 
 
 def test_early_receivers_of_halving_doubling_announce_all_that_they_add_at_once() -> None:

@@ -29,7 +29,7 @@ from gradwire.traces.schedules.names import (
     INA_LEAF,
     OF_HOSTS,
 )
-from gradwire.traces.schedules.pacing import captured, early, paced
+from gradwire.traces.schedules.pacing import captured, early_in_two_buffers, paced
 from gradwire.traces.schedules.schedule import Aggregation, Op
 from gradwire.traces.schedules.sends import MAX_SENDS, Send, Sends
 from gradwire.traces.units import show_nbytes
@@ -141,7 +141,8 @@ def _collective(item: Collective, how: How, nbytes: int, most_sends: int) -> Sen
     if CONTRACTS[item.kind].is_rooted:
         sends = _from_root(sends, item.root, how.n_ranks)
     if how.algorithm_for(item) == AS_CAPTURED:
-        return early(sends) if CONTRACTS[item.kind].is_rooted else paced(sends, found.pace)
+        is_early = CONTRACTS[item.kind].is_rooted or found.pace == EARLY
+        return early_in_two_buffers(sends) if is_early else paced(sends, found.pace)
     return paced(sends, how.pace or found.pace)
 
 
@@ -154,7 +155,8 @@ def _from_root(sends: Sends, root: int, n_ranks: int) -> Sends:
 def _allreduce_as_captured(item: Collective, how: How, nbytes: int, most_sends: int) -> Sequence[Send]:
     if item.algorithm == "reduce-broadcast":
         trees = {"up": item.up or "binomial", "down": item.down or "binomial"}
-        return early(Sends.of(reduce_broadcast(how.n_ranks, nbytes, root=item.root, **trees)))
+        made = reduce_broadcast(how.n_ranks, nbytes, root=item.root, **trees)
+        return early_in_two_buffers(Sends.of(made))
     name = _textbook(item)
     if name in OF_HOSTS:
         sends = Sends.of(algorithm_of(name).sends(how.n_ranks, nbytes, how.hints))

@@ -5,9 +5,12 @@ Algorithms list sends in an order in which they could be done one after the othe
 reads and writes.  What has to wait is found here.
 
 *Early*.  A rank waits for its own earlier accesses to the same bytes, and for nothing else: a source for what
-came into the bytes that it sends, a receiver for what it sent of, or received in, the bytes that come in.  A
-receiver has two buffers for each rank that sends to it, so it announces when the last but one from there is
-in.  Notices are out before the data are ready.
+came into the bytes that it sends, a receiver for what it sent of, or received in, the bytes that come in.
+Notices are out before the data are ready; where all come from one rank, as in a ring, many at a time
+(ANNOUNCED_AHEAD).  A receiver to which several ranks send has two buffers for each, so that none gets far
+ahead of the others: it announces when the last but one from there is in.
+
+*Early in two buffers*.  As libraries do it: every receiver has them.
 
 *Step*.  A rank begins a step, as a source and as a receiver, when it is done with the last step in which it
 sent or received.  Ranks keep together, so steps that were made not to meet on a link do not; but each step
@@ -26,6 +29,7 @@ from gradwire.traces.schedules.pieces import Ids, in_time, own_pieces, ranges
 from gradwire.traces.schedules.sends import MAX_SENDS, Edges, Numbers, Sends, swaps
 from gradwire.traces.units import one_of
 
+ANNOUNCED_AHEAD = 32  # of the sends of a slot, more than have come; a receiver catches up when half are used
 MAX_WAITS = 4 * MAX_SENDS  # of the sends of one operation for others; 80 bytes each while they are sorted
 _READS, _ADDS, _REPLACES = 0, 1, 2  # ways of accesses
 
@@ -49,16 +53,25 @@ def captured(algorithm: str, sends: Sends) -> Sends:
 
 
 def early(sends: Sends) -> Sends:
+    """Each as soon as the bytes allow, and two buffers where several ranks send to a receiver."""
+    pairs = np.unique(np.stack((sends.dst, sends.src)), axis=1)
+    n_sources = np.bincount(pairs[0], minlength=int(sends.dst.max(initial=0)) + 1)
+    return two_buffers(_in_order_of_bytes(sends), n_sources[sends.dst] > 1)
+
+
+def early_in_two_buffers(sends: Sends) -> Sends:
     """Each as soon as the bytes allow, with two buffers for each rank that sends to a receiver."""
     return two_buffers(_in_order_of_bytes(sends))
 
 
-def two_buffers(sends: Sends) -> Sends:
-    """Receivers announce when the last but one from the same rank is in."""
+def two_buffers(sends: Sends, buffered: NDArray[np.bool_] | None = None) -> Sends:
+    """Receivers announce when the last but one from the same rank is in: of all sends, or of these."""
     slot = _key(sends.src, sends.dst)
     order = np.argsort(slot, kind="stable")
     later, earlier = order[2:], order[:-2]
     same = slot[later] == slot[earlier]
+    if buffered is not None:
+        same &= buffered[later]
     return replace(sends, ready=_with(sends.ready, later[same], earlier[same]))
 
 
@@ -78,7 +91,7 @@ _CAPTURED = {
     "ring": two_buffers,
     "halving-doubling": by_step,
     "recursive-doubling": by_step,
-    "all-pairs": early,
+    "all-pairs": early_in_two_buffers,
 }
 
 

@@ -1,0 +1,36 @@
+"""How far ahead receivers announce, as the agents do (emu.replay.slots): many sends of a slot at a time."""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Hashable
+
+from gradwire.traces.schedules.pacing import ANNOUNCED_AHEAD
+
+
+class Notices:
+    """By lane, the sends of a slot from one rank to another: how many are announced that have not come, and
+    which might be but have to wait until half of those have.
+    """
+
+    def __init__(self) -> None:
+        self._n_ahead: Counter[Hashable] = Counter()
+        self._waiting: defaultdict[Hashable, deque[int]] = defaultdict(deque)
+
+    def ready(self, lane: Hashable, item: int) -> list[int]:
+        """The receiver is ready for an item; returns those to announce now."""
+        self._waiting[lane].append(item)
+        return self._next(lane)
+
+    def came(self, lane: Hashable) -> list[int]:
+        """An item that was announced has come; returns those to announce now."""
+        self._n_ahead[lane] -= 1
+        return self._next(lane)
+
+    def _next(self, lane: Hashable) -> list[int]:
+        waiting = self._waiting[lane]
+        if not waiting or self._n_ahead[lane] > ANNOUNCED_AHEAD // 2:
+            return []
+        announced = [
+            waiting.popleft() for _ in range(min(len(waiting), ANNOUNCED_AHEAD - self._n_ahead[lane]))
+        ]
+        self._n_ahead[lane] += len(announced)
+        return announced
