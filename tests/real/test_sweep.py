@@ -10,7 +10,7 @@ from gradwire.tools.sweep import run_study
 
 STUDY = """
 jobs:
-  sums: {bench: allreduce, begin: 64KiB, ranks: 2}
+  sums: {bench: allreduce, begin: 1MiB, ranks: 2}
   too many: {bench: allreduce, begin: 64KiB, ranks: 3}
 fabric: star:hosts=2,rate=20M
 algorithm: ring
@@ -34,7 +34,7 @@ def test_the_packets_of_each_cell_are_sent_once(tmp_path: Path, capsys: pytest.C
     for cell in sent:
         row = cell["row"]
         assert (row["wrong"], row["seed"]) == (0, cell["seed"])
-        assert row["time_s"]["median"] >= 0.95 * cell["bound_s"]  # a shaper's burst may go ahead of its time
+        assert row["time_s"]["median"] >= 0.98 * cell["bound_s"]  # a burst and a segment go ahead of time
         assert (Path(row["folder"]) / "plan.json").exists()
     assert [cell["refused"] is not None for cell in first["cells"]] == [False, True] * 2
     assert [each["verdict"] for each in first["expectations"]] == ["holds"]
