@@ -7,6 +7,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -22,10 +23,11 @@ from gradwire.emu.replay.outcome import RankTimes
 from gradwire.emu.replay.rankrepeat import RankRepeat
 from gradwire.emu.replay.state import Possible, RankState
 from gradwire.planning.plan import Plan
-from gradwire.traces.framing.gloo import Opcode, encode_preamble
+from gradwire.traces.framing.gloo import PREAMBLE_NBYTES, Opcode, encode_preamble
 from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.dtypes import DTYPES, DType
 from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.pacing import ANNOUNCED_AHEAD
 from gradwire.traces.schedules.schedule import Gate, Op, Schedule
 from gradwire.traces.schedules.sends import Send
 from tests.made_plans import schedule_plan, unchecked_plan
@@ -341,6 +343,40 @@ def test_of_an_operation_a_notice_to_receive_goes_before_the_ranks_own_data() ->
         place for place, opcode in enumerate(opcodes) if opcode == Opcode.RECV_READY
     )
     assert said_in_c[0, 1] == said[0, 1]
+
+
+@pytest.mark.parametrize("is_as_captured", [True, False])
+def test_c_announces_ahead_of_what_comes_and_joins_messages_unless_they_are_as_captured(
+    is_as_captured: bool,
+) -> None:
+    """Each packet of the socket is what one call has sent; the test is rank 0, which sends one of 96."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sends = tuple(Send(0, 0, 1, 4 * i, 4, reduce=False) for i in range(3 * ANNOUNCED_AHEAD))
+    schedule = Schedule.of(2, (Op("message", 4 * len(sends), tag=2),), sends)
+    ours.settimeout(5)
+    theirs.setblocking(False)
+    own = own_of(unchecked_plan("star:hosts=2", schedule), 1, [RankConnection(theirs, 0)])
+    loop = CompiledLoop(replace(own, is_as_captured=is_as_captured))
+    thread = threading.Thread(target=suppressed_run, args=(loop,))
+    thread.start()
+    first, half = ANNOUNCED_AHEAD // 2 + 1, ANNOUNCED_AHEAD // 2
+    counts = []
+    for expected in (first, half):
+        packets: list[bytes] = []
+        while sum(map(len, packets)) < expected * PREAMBLE_NBYTES:
+            packets.append(ours.recv(1 << 16))
+        counts.append([len(packet) // PREAMBLE_NBYTES for packet in packets])
+        ours.send(struct.pack("<6Q", PREAMBLE_NBYTES + 4, Opcode.DATA, 2, 0, 4, 0))
+    ours.close()
+    thread.join(5)
+    theirs.close()
+    apart, joined = [[1] * first, [1] * half], [[first], [half]]
+    assert counts == (apart if is_as_captured else joined)
+
+
+def suppressed_run(loop: CompiledLoop) -> None:
+    with suppress(PeerLost):
+        loop.run(time.monotonic_ns())
 
 
 @pytest.mark.parametrize("piece_nbytes", [1, 3, 7, 250])
