@@ -1,7 +1,7 @@
-"""Compiles the loops that captures are read with into traces/build, for use without numba: set-up runs it.
+"""Compiles the loops that read captures, and check and time schedules, for use without numba: set-up runs it.
 
-numba's own compiler for that (numba.pycc) needs a C compiler and Python's headers.  What it makes is for any
-processor of the machine's kind, so it may be copied with the project.
+numba's own compiler for that (numba.pycc) needs a C compiler and Python's headers.  What it makes, in
+traces/build, is for any processor of the machine's kind, so it may be copied with the project.
 """
 
 import os
@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from gradwire.emu.project import PROJECT
-from gradwire.traces.packets.jit import Compiled, dtype_of
+from gradwire.traces.packets.jit import Compiled, dtype_of, ndim_of
 
 FOLDER = PROJECT / "traces" / "build"
 NAME = "loops"
 MODULES = (
+    "planning.model.bulk",
+    "planning.model.predict",
     "traces.packets.cover",
     "traces.packets.decode",
     "traces.packets.inorder",
@@ -26,6 +28,9 @@ MODULES = (
     "traces.analysis.flowloops",
     "traces.analysis.percentiles",
     "traces.analysis.spacing",
+    "traces.schedules.buffers",
+    "traces.schedules.pieces",
+    "traces.schedules.races",
 )
 
 
@@ -73,7 +78,7 @@ def numba_type(annotation: Any) -> Any:
         return numba.types.NamedTuple(fields, annotation)
     element = dtype_of(annotation)
     if element is not None:
-        return numba.types.Array(numba.from_dtype(np.dtype(element)), 1, "C")
+        return numba.types.Array(numba.from_dtype(np.dtype(element)), ndim_of(annotation), "C")
     return numba.from_dtype(np.dtype(annotation))
 
 

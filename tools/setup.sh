@@ -14,8 +14,8 @@ home=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
 cd "$home"
 python=/usr/bin/python3
 rings=traces/samples/ddp_gloo_8
-# The loops of the capture reader, and what they refer to.
-loops=(traces/packets/{addresses,columns,cover,decode,inorder,jit,packets,pcap,pcapng_loop,walkers}.py traces/analysis/{flowloops,percentiles,spacing}.py tools/looplibrary.py)
+# The loops of the capture reader, of the check of schedules and of the model, and what they refer to.
+loops=(traces/packets/{addresses,columns,cover,decode,inorder,jit,packets,pcap,pcapng_loop,walkers}.py traces/analysis/{flowloops,percentiles,spacing}.py traces/schedules/{buffers,pieces,races}.py planning/model/{bulk,predict}.py tools/looplibrary.py)
 simgrid_packages=(g++ libboost-dev libsimgrid-dev)
 ns3_packages=(g++ libns3-dev)
 stamp=.venv/set-up # written last: a set-up that was interrupted has none
@@ -147,9 +147,8 @@ add_engine() {
 # numba compiles the checker of schedules and the fluid model at their first use and keeps the result; that use is now.
 warm_planning() {
     [ -d "$rings" ] || return 0
-    [ -z "$(find traces -name '*.nbi')" ] || [ -z "$(find planning -name '*.nbi')" ] || return 0
-    say "schedule checker and fluid model: compiling"
-    quietly "planning $rings" .venv/bin/python -I emu/interpreter.py gradwire.tools plan "$rings"
+    [ -z "$(find planning -name '*.nbi')" ] || return 0
+    say "fluid model: compiling"
     quietly "planning $rings for more ranks" .venv/bin/python -I emu/interpreter.py gradwire.tools plan "$rings" \
         --scale-ranks 64 --algorithm all-pairs --fabric star:hosts=64
 }
@@ -182,8 +181,8 @@ main() {
     say "ranks: compiling"
     quietly "compiling the ranks" emu/replay/compile.sh
     if [ -e gradwire.py ]; then
-        say "capture reader: compiling"
-        quietly "compiling the capture reader" .venv/bin/python -I emu/interpreter.py gradwire.tools.looplibrary
+        say "loops: compiling"
+        quietly "compiling the loops" .venv/bin/python -I emu/interpreter.py gradwire.tools.looplibrary
         warm_planning
         fingerprint >.venv/set-up.partial
         mv .venv/set-up.partial $stamp

@@ -8,7 +8,8 @@ from types import FunctionType
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.traces.packets.jit import Compiled
+from gradwire.tools.looplibrary import MODULES
+from gradwire.traces.packets.jit import Compiled, ndim_of
 from tests.made_captures import tcp
 from tests.made_pcapng import interface, packet, section
 
@@ -39,6 +40,14 @@ def test_set_up_compiled_every_loop_of_this_source() -> None:
     assert missing == "[]"
 
 
+def test_every_module_with_loops_is_compiled() -> None:
+    """Those of the fluid model alone are compiled when a large plan asks for them (planning.model.loops)."""
+    decorated = "\n@" + "compiled\n"
+    folders = (ROOT / folder for folder in ("traces", "planning", "results"))
+    paths = [path for folder in folders for path in folder.rglob("*.py") if decorated in path.read_text()]
+    assert {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths} == set(MODULES)
+
+
 def test_captures_are_read_without_numba(tmp_path: Path) -> None:
     frame = tcp(("10.0.0.1", 5), ("10.0.0.2", 6), 1, b"payload")
     pcapng = tmp_path / "one.pcapng"
@@ -50,12 +59,25 @@ def test_captures_are_read_without_numba(tmp_path: Path) -> None:
         assert printed(code).splitlines()[-1] == " 0 False"
 
 
+def test_a_plan_is_made_and_checked_without_numba() -> None:
+    capture = str(ROOT / "traces" / "samples" / "mpi_4_tso")
+    command = ["plan", capture, "--fabric", "star:hosts=4", "--algorithm", "halving-doubling", "--json"]
+    code = f"from gradwire.tools.cli import main\ntry: main({command!r})\n"
+    code += "except SystemExit as end: print('\\n', end.code, 'numba' in sys.modules)"
+    assert printed(code).splitlines()[-1] == " 0 False"
+
+
 def test_other_types_than_the_annotated_ones_are_left_to_numba() -> None:
     code = "import numpy as np\nfrom gradwire.traces.packets.cover import _paint\n"
     code += "owner = np.full(4, -1, {0})\n_paint(np.array([0, 1], {0}), np.array([2, 4], {0}), owner)\n"
     code += "print(owner.tolist(), 'numba' in sys.modules)"
     assert printed(code.format("np.int64")) == "[0, 0, 1, 1] False\n"
     assert printed(code.format("np.int32")) == "[0, 0, 1, 1] True\n"
+
+
+def test_an_array_has_as_many_dimensions_as_its_annotation_says() -> None:
+    assert ndim_of(npt.NDArray[np.int64]) == 1
+    assert ndim_of(np.ndarray[tuple[int, int], np.dtype[np.uint64]]) == 2
 
 
 def test_a_loop_is_known_by_its_code_and_by_the_constants_in_it() -> None:

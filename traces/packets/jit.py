@@ -21,8 +21,9 @@ _SCALARS = {int: (int, np.int64), bool: (bool, np.bool_), float: (float, np.floa
 def compiled(function: Function) -> Function:
     """What stands for a function until it is called, and then calls its compiled form.
 
-    The annotations of its arguments are their types: arrays of one dimension and a certain dtype, int, bool,
-    float, np.uint64, and named tuples of these.  It may write to arrays that may be written to.
+    The annotations of its arguments are their types: arrays of a certain dtype and of one dimension, or of as
+    many as `np.ndarray[tuple[int, int], …]` has, int, bool, float, np.uint64, and named tuples of these.  It
+    may write to arrays that may be written to.
     """
     return cast(Function, Compiled(function))
 
@@ -108,6 +109,12 @@ def dtype_of(kind: Any) -> Any:
     return element if isinstance(element, type) else None
 
 
+def ndim_of(kind: Any) -> int:
+    """How many dimensions an annotated array has: one, if the annotation does not say."""
+    shape = get_args(get_args(kind)[0])
+    return 1 if Ellipsis in shape or not shape else len(shape)
+
+
 def _is_of(value: Any, kind: Any) -> bool:
     """Whether a value may be given to compiled code that expects an annotated type, and does not ask."""
     if kind in _SCALARS:
@@ -116,7 +123,7 @@ def _is_of(value: Any, kind: Any) -> bool:
         return type(value) is kind and all(map(_is_of, value, get_annotations(kind).values()))
     if not isinstance(value, np.ndarray) or value.dtype != dtype_of(kind):
         return False
-    return value.ndim == 1 and value.flags.c_contiguous and value.flags.aligned
+    return value.ndim == ndim_of(kind) and value.flags.c_contiguous and value.flags.aligned
 
 
 def _njit(function: Callable[..., Any]) -> Callable[..., Any]:

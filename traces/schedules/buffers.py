@@ -18,7 +18,7 @@ from gradwire.traces.schedules.kinds import Held
 from gradwire.traces.schedules.pieces import Ids, Pieces
 from gradwire.traces.schedules.sends import Sends
 
-Sets = NDArray[np.uint64]
+Sets = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
 """A bit for each member whose data are in it, in as many words as they need; a row for each stretch."""
 
 ANYTHING = -1  # the origin of what nobody has made
@@ -145,9 +145,10 @@ class Buffers:
         sends = self._sends
         no_bytes = np.zeros(0, np.int64)
         way = Stretches.of(no_bytes, no_bytes, self._held.sets.shape[1])
-        outcome, wrong, self._held = _carry_out(
+        outcome, wrong, held = _carry_out(
             self._pieces, sends.shift, sends.reduce, partner, self._held, way, self._max_rows
         )
+        self._held = Stretches(*held)
         if outcome == _FULL:
             raise ValueError(too_many(len(self._pieces.keys), self._max_rows))
         return Wrong(*wrong) if outcome == _WRONG else None
@@ -171,7 +172,7 @@ def too_many(n_pieces: int, max_rows: int) -> str:
 
 
 @compiled
-def _fill(first: Ids, end: Ids, ranges: Any, held: Any) -> None:
+def _fill(first: Ids, end: Ids, ranges: Ranges, held: Stretches) -> None:
     for number in range(len(first)):
         for piece in range(first[number], end[number]):
             held.origin[piece] = ranges.origin[number] + held.begins[piece] - ranges.offset[number]
@@ -179,15 +180,25 @@ def _fill(first: Ids, end: Ids, ranges: Any, held: Any) -> None:
 
 
 @compiled
-def _carry_out(pieces: Any, shift: Ids, reduce: Any, partner: Ids, held: Any, way: Any, max_rows: int) -> Any:
-    """See `Buffers.carry_out`.  Returns how it ended, what is wrong, and what is in the buffers then."""
+def _carry_out(
+    pieces: Pieces,
+    shift: Ids,
+    reduce: NDArray[np.bool_],
+    partner: Ids,
+    held: Stretches,
+    way: Stretches,
+    max_rows: int,
+) -> tuple[int, tuple[int, int, int, int], tuple[Ids, Ids, Ids, Ids, Sets, Ids]]:
+    """See `Buffers.carry_out`.  Returns how it ended, what is wrong, and the fields of what is in the buffers
+    then, as numba would have to be loaded to make a named tuple.
+    """
     first_row = np.zeros(len(shift) + 1, np.int64)  # of what each send has on the way
     n_waiting = 0
     for send in range(len(shift)):
         first_row[send] = way.n[0]
         way = _read(pieces, send, shift[send], held, way)
         if held.n[0] + way.n[0] > max_rows:
-            return _FULL, (0, 0, 0, 0), held
+            return _FULL, (0, 0, 0, 0), _fields(held)
         if partner[send] > send:
             n_waiting += 1
             continue
@@ -195,13 +206,18 @@ def _carry_out(pieces: Any, shift: Ids, reduce: Any, partner: Ids, held: Any, wa
             n_waiting -= 1
             held, begin, end, member = _write(pieces, partner[send], reduce, held, way, first_row)
             if begin != _NONE:
-                return _WRONG, (partner[send], begin, end, member), held
+                return _WRONG, (partner[send], begin, end, member), _fields(held)
         held, begin, end, member = _write(pieces, send, reduce, held, way, first_row)
         if begin != _NONE:
-            return _WRONG, (send, begin, end, member), held
+            return _WRONG, (send, begin, end, member), _fields(held)
         if not n_waiting:
             way.n[0] = 0
-    return _DONE, (0, 0, 0, 0), held
+    return _DONE, (0, 0, 0, 0), _fields(held)
+
+
+@compiled
+def _fields(some: Any) -> Any:
+    return some.begins, some.ends, some.following, some.origin, some.sets, some.n
 
 
 @compiled
@@ -310,7 +326,7 @@ def _first_common(one: Any, other: Any) -> int:
 
 
 @compiled
-def _first_differing(first: Ids, end: Ids, due: Any, held: Any) -> Any:
+def _first_differing(first: Ids, end: Ids, due: Ranges, held: Stretches) -> tuple[int, int]:
     """The first range that is not as it is due, and the stretch of it; -1 for both if all are."""
     for number in range(len(first)):
         for piece in range(first[number], end[number]):

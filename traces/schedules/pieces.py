@@ -12,7 +12,7 @@ another, so each can be looked at by itself.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +92,7 @@ def _places(keys: Ids, first: Ids, end: Ids) -> tuple[Ids, Ids]:
 
 
 @compiled
-def in_time(pieces: Any, partner: Ids) -> Any:
+def in_time(pieces: Pieces, partner: Ids) -> tuple[Ids, Ids]:
     """The accesses to each piece one after the other: where those of each begin, and the accesses.
 
     That of a send's read is 2 * send, that of its write one more.  A send is written right after it was read,

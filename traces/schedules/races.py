@@ -182,7 +182,7 @@ def _right_before(waits: Any, event: int, found: Any) -> int:
 
 
 @compiled
-def _all_nearby(waits: Any, events: Any, starts: Any) -> bool:
+def _all_nearby(waits: Waits, events: Ids, starts: Ids) -> bool:
     """Whether every access to a place is found to come after all of the group before.
 
     The accesses to place i, by their moments, are `events[starts[i] : starts[i + 1]]`.
@@ -250,7 +250,9 @@ def _way(waits: Any, event: int) -> int:
 
 
 @compiled
-def _suspects(waits: Any, hop_send: Any, source: Any, target: Any, starts: Any, most: int) -> Any:
+def _suspects(
+    waits: Waits, hop_send: Ids, source: Ids, target: Ids, starts: Ids, most: int
+) -> tuple[Ids, Ids, Ids]:
     """The pairs of accesses that their component gives no order: earlier events, later events, places.
 
     Hops are sorted by component, then send; `starts` is where components begin, and the end; a component has
@@ -280,7 +282,8 @@ def _suspects(waits: Any, hop_send: Any, source: Any, target: Any, starts: Any, 
         n_suspects = _compare_groups(waits, events, places, local, ancestors, suspects, n_suspects)
         for number in range(n_sends):
             local[sends[number]] = last[waits.slot[sends[number]]] = -1
-    return suspects[:n_suspects, 0], suspects[:n_suspects, 1], suspects[:n_suspects, 2]
+    first, second, place = suspects[:n_suspects, 0], suspects[:n_suspects, 1], suspects[:n_suspects, 2]
+    return first.copy(), second.copy(), place.copy()
 
 
 @compiled
@@ -385,7 +388,7 @@ def _look_back(
 
 
 @compiled
-def _first_unordered(waits: Any, first: Any, second: Any) -> int:
+def _first_unordered(waits: Waits, first: Ids, second: Ids) -> int:
     """The first pair that no sends give an order, from the second event back to the first; -1: none.
 
     The number of pairs if that is not known after MAX_STEPS_BACK.
