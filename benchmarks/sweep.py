@@ -1,9 +1,10 @@
 """How much sooner is a study done on two nodes than on one? `… -m benchmarks.sweep [--kill | --packets]`.
 
 Two Ray nodes, each with network and PID namespaces and a processor of its own, joined by a cable, do 120
-cells: 10 seeds, 4 policies, 3 algorithms, as plans.  First the one that the study is started on does them
-alone, then both.  With --kill the second is killed in the middle; then the cells must be the same as before.
-With --packets the packets of four cells are sent instead, on the second node, which alone offers that.
+cells: 10 seeds, 4 policies, 3 algorithms, as plans of 256 ranks, beside which Ray's own start is little.
+First the node that the study is started on does them alone, then both.  With --kill the second is killed in
+the middle; then the cells must be the same as before.  With --packets the packets of four cells are sent
+instead, on the second node, which alone offers that.
 Needs root, and `./gradwire setup --ray`.
 """
 
@@ -28,8 +29,8 @@ from gradwire.tools.raycluster import SENDS
 STUDY = """
 name: routes against draws
 mode: plan
-job: {bench: allreduce, begin: 16MiB, ranks: 128}
-fabric: fat-tree:k=8
+job: {bench: allreduce, begin: 16MiB, ranks: 256}
+fabric: fat-tree:k=12
 algorithm: [ring, halving-doubling, recursive-doubling]
 placement: random
 routes: [ecmp, planned, dmodk, adaptive]
