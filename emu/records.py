@@ -22,7 +22,7 @@ from gradwire.emu.disturbance import (
     on_machine,
     taken_away,
 )
-from gradwire.emu.events import events_of
+from gradwire.emu.events import write_events
 from gradwire.emu.network.cables import Done
 from gradwire.emu.otherprograms import Use
 from gradwire.emu.replay.outcome import Outcome
@@ -250,11 +250,7 @@ class RunRecords:
         for each in counted:
             self._links += ((number, *row) for row in each.link_rows)
             self._changes += _changes(self._plan, number, each.changes)
-        for rank, outcome in enumerate(outcomes):
-            with (self._folder / "events" / f"rank-{rank}.jsonl").open("a") as events:
-                events.writelines(
-                    json.dumps(event) + "\n" for event in events_of(self._plan, number, outcome)
-                )
+        write_events(self._folder, self._plan, number, outcomes)
         (self._folder / "repeats.json").write_text(json.dumps([asdict(r) for r in self._repeats]) + "\n")
 
     def __exit__(

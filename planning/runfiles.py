@@ -1,14 +1,18 @@
 """Reads and checks the files of a run's folder: a whole file, or one line that says what is wrong."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from gradwire.traces.complaints import complaint
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TEXTS = {"interface", "event"}  # the columns of tables that are text; all others are whole numbers
 INCOMPLETE = ".incomplete"  # ends the name of the folder of a run that is under way, or was never finished
 Value = TypeVar("Value")
 
@@ -60,6 +64,41 @@ def read_lines(path: Path, kind: TypeAdapter[Value], holding: bytes = b"") -> It
         for number, line in enumerate(file, start=1):
             if holding in line:
                 yield number, _value(path, line, kind, f"line {number}: ")
+
+
+def read_table(
+    path: Path, columns: Sequence[str], repeat: int, optional: Sequence[str] = (), most: int | None = None
+) -> "pa.Table":
+    """These columns of a Parquet file, of one repeat, and those `optional` ones that the file has.
+
+    Only optional ones may have missing values; `most` is how many rows there can be.  Raise BadRun, or
+    OSError.
+    """
+    import pyarrow as pa  # a tenth of a second, for which help pages need not wait
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    if not path.stat().st_size:
+        raise BadRun(path, "it is empty")
+    try:
+        described = pq.read_metadata(path)
+        schema = described.schema.to_arrow_schema()
+        wanted = [*columns, *(name for name in optional if name in schema.names)]
+        for name in ("repeat", *wanted):
+            if name not in schema.names:
+                raise BadRun(path, f"it has no column {name}")
+            kind = schema.field(name).type
+            if not (pa.types.is_string(kind) if name in TEXTS else pa.types.is_integer(kind)):
+                raise BadRun(path, f"its column {name} has the wrong type, {kind}")
+        if most is not None and described.num_rows > most:
+            raise BadRun(path, f"it has {described.num_rows:,} rows, and the plan explains {most:,} at most")
+        table = pq.read_table(path, columns=wanted, filters=pc.field("repeat") == repeat)
+    except (pa.ArrowException, OSError) as error:
+        raise BadRun(path, "it is not a complete Parquet file") from error
+    for name in columns:
+        if table[name].null_count:
+            raise BadRun(path, f"its column {name} has missing values")
+    return table
 
 
 def _value(path: Path, octets: bytes, kind: TypeAdapter[Value], where: str) -> Value:

@@ -7,19 +7,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import TypeAdapter
 
-from gradwire.emu.events import RankEvent
+from gradwire.emu.events import load_events
 from gradwire.emu.records import LATER_LINK_COLUMNS
 from gradwire.planning.fabrics.fabric import Egress, Fabric, interface
 from gradwire.planning.model.wire import wire_nbytes
 from gradwire.planning.plan import Plan
-from gradwire.planning.runfiles import read_lines
-from gradwire.results.linktable import read_table
+from gradwire.planning.runfiles import read_table
 
 MOST_WINDOWS = 400  # of a repeat: more than that many readings are taken together
 Readings = Mapping[str, npt.NDArray[Any]]  # by column, in the order of time
-_START = TypeAdapter(RankEvent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,7 @@ def run_times(
     if not readings:
         return None
     times_ns = next(iter(readings.values()))["time_ns"]
-    start_ns = _start_ns(folder, repeat) or int(times_ns[0])
+    start_ns = _start_ns(folder, plan, repeat) or int(times_ns[0])
     kept = _kept(times_ns, start_ns, start_ns + round(time_s * 1e9), most)
     if len(kept) < 2:
         return None
@@ -121,10 +118,7 @@ def _readings(path: Path, fabric: Fabric, repeat: int, links: Sequence[Egress]) 
     return found
 
 
-def _start_ns(folder: Path, repeat: int) -> int | None:
-    """The common start of a repeat, by the first rank; None where it wrote nothing."""
-    path = folder / "events" / "rank-0.jsonl"
-    if not path.exists():
-        return None
-    starts = (event.due_ns for _, event in read_lines(path, _START, b'"start"') if event.repeat == repeat)
-    return next(starts, None)
+def _start_ns(folder: Path, plan: Plan, repeat: int) -> int | None:
+    """The common start of a repeat; None where no rank wrote it."""
+    due_ns = load_events(folder, plan, repeat).of("start").due_ns
+    return int(due_ns[0]) if len(due_ns) else None

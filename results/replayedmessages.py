@@ -6,7 +6,6 @@ from statistics import median
 
 from gradwire.emu.events import load_events
 from gradwire.planning.plan import Plan
-from gradwire.planning.runfiles import BadRun, one_run
 from gradwire.traces.fidelity import SentMessage, fidelity
 
 
@@ -15,18 +14,8 @@ def replayed_messages(folder: Path, plan: Plan, repeats: int) -> list[tuple[Sent
 
     Raise BadRun, or OSError.
     """
-    queued: list[dict[int, int]] = [{} for _ in range(repeats)]
-    arrived: list[dict[int, int]] = [{} for _ in range(repeats)]
-    with one_run(folder):
-        for event in load_events(folder, plan):
-            if event.event not in ("queued", "arrived"):
-                continue
-            if not 0 <= event.repeat < repeats:
-                raise BadRun(
-                    folder / "events", f"an event names repeat {event.repeat}, the run has {repeats} repeats"
-                )
-            moments = queued if event.event == "queued" else arrived
-            moments[event.repeat][event.send] = event.t_ns
+    of_repeat = [load_events(folder, plan, number) for number in range(repeats)]
+    queued, arrived = ([events.of(name).send_ns for events in of_repeat] for name in ("queued", "arrived"))
     sends, ops = list(plan.schedule.sends), plan.schedule.ops
 
     def message(number: int, start_ns: int, end_ns: int) -> SentMessage:

@@ -6,13 +6,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from gradwire.emu.events import RankEvent, load_events
+from gradwire.emu.events import EVENTS, Events, load_events
 from gradwire.emu.records import EARLY_LINK_COLUMNS, LATER_LINK_COLUMNS, LINK_COLUMNS, Repeat, load_repeats
 from gradwire.planning.plan import Plan
-from gradwire.planning.runfiles import BadRun
-from gradwire.results.linktable import read_table
+from gradwire.planning.runfiles import BadRun, read_table
 from gradwire.results.matrixfile import Matrix, load_matrix
 from gradwire.results.plannedflows import PlannedFlow, planned_flows
 from gradwire.results.row import Row
@@ -140,8 +140,13 @@ class Run:
 
     @cached_property
     def events(self) -> pd.DataFrame:
-        """What each rank did, and when: a row each event, `rank` by rank in the order of time."""
-        return frame(RankEvent, load_events(self.folder, self.plan))
+        """What each rank did, and when: a row each event, by repeat, by rank, and in the order of time."""
+        parts = [load_events(self.folder, self.plan, number) for number in range(len(self._repeats))]
+        names = [field.name for field in fields(Events)]
+        events = pd.DataFrame(
+            {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        )
+        return events.assign(event=pd.Categorical.from_codes(events["event"].to_numpy(), pd.Index(EVENTS)))
 
     @cached_property
     def _row(self) -> Row:

@@ -19,10 +19,9 @@ from gradwire.planning.model.loads import LinkLoad, PlanLoad, is_host_link, plan
 from gradwire.planning.model.wire import wire_nbytes
 from gradwire.planning.plan import Plan
 from gradwire.planning.plancheck import check_path
-from gradwire.planning.runfiles import check_finished, one_run, read_json
+from gradwire.planning.runfiles import check_finished, one_run, read_json, read_table
 from gradwire.planning.transport import payload_efficiency
 from gradwire.results.audit.runaudit import RunAudit, audit_run, middle
-from gradwire.results.linktable import read_table
 from gradwire.results.linktimes import MOST_WINDOWS, RunTimes, run_times
 from gradwire.results.outages import Outage, outages
 

@@ -1,7 +1,6 @@
 """How long the controller went on moving flows of adaptive routes, from a run's files."""
 
 from collections.abc import Sequence
-from itertools import takewhile
 from pathlib import Path
 
 from gradwire.emu.events import load_events
@@ -20,8 +19,8 @@ def settled(folder: Path, plan: Plan, repeats: Sequence[Repeat]) -> Spread | Non
     """
     if plan.routes != ADAPTIVE:
         return None
-    of_rank_0 = takewhile(lambda event: event.rank == 0, load_events(folder, plan))
-    starts_ns = {event.repeat: event.due_ns for event in of_rank_0 if event.event == "start"}
+    starts = [load_events(folder, plan, number).of("start").due_ns for number in range(len(repeats))]
+    starts_ns = {number: int(due_ns[0]) for number, due_ns in enumerate(starts) if len(due_ns)}
     moved_ns = [line.time_ns for line in control_lines(folder / CONTROL_FILE) if line.event == "rebalanced"]
     good = [number for number, repeat in enumerate(repeats) if repeat.counts]
     counted = [number for number in good or range(len(repeats)) if number in starts_ns]

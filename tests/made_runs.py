@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -51,6 +52,14 @@ def made_run(
     )
     result.save(folder, row, verdict, CALIBRATED)
     return row
+
+
+def made_events(folder: Path, repeat: int, events: Sequence[Mapping[str, Any]]) -> None:
+    """The events of one repeat; what one does not have is as docs/schemas.md has it."""
+    none = {"rank": 0, "due_ns": 0, "send": -1, "op": -1, "src": -1, "dst": -1, "nbytes": 0}
+    (folder / "events").mkdir(exist_ok=True)
+    rows = [{"repeat": repeat, **none, **event} for event in events]
+    pq.write_table(pa.Table.from_pylist(rows), folder / "events" / f"repeat-{repeat}.parquet")
 
 
 def made_matrix(

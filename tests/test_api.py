@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 import gradwire
-from gradwire.emu.events import RankEvent
+from gradwire.emu.events import Events
 from gradwire.tools import cli
 from tests.made_captures import Record, pcap, tcp
 from tests.made_plans import allreduce_plan
-from tests.made_runs import made_matrix, made_run
+from tests.made_runs import made_events, made_matrix, made_run
 from tests.tshark import tshark_says
 
 pytestmark = pytest.mark.long
@@ -87,10 +87,8 @@ def test_what_a_run_left_is_in_tables(tmp_path: Path) -> None:
     for number, repeat in enumerate(repeats):
         repeat.update(iteration_s=[0.5 + number], exposed_s=[0.25])
     (folder / "repeats.json").write_text(json.dumps(repeats))
-    (folder / "events").mkdir()
-    for rank in range(4):
-        event = {"repeat": 0, "event": "start", "t_ns": 5 + rank, "due_ns": 4}
-        (folder / "events" / f"rank-{rank}.jsonl").write_text(json.dumps(event) + "\n")
+    starts = [{"rank": rank, "event": "start", "t_ns": 5 + rank, "due_ns": 4} for rank in range(4)]
+    made_events(folder, 0, starts)
     run = gradwire.read_run(folder)
     assert list(run.repeats["time_s"]) == [3.0, 1.0, 2.0, 9.0]
     assert list(run.repeats["counts"]) == [True, True, True, False]
@@ -101,7 +99,8 @@ def test_what_a_run_left_is_in_tables(tmp_path: Path) -> None:
     assert list(run.events[["rank", "t_ns"]].itertuples(index=False, name=None)) == [
         (rank, 5 + rank) for rank in range(4)
     ]
-    assert set(run.events.columns) == set(RankEvent.__dataclass_fields__)
+    assert set(run.events.columns) == set(Events.__dataclass_fields__)
+    assert set(run.events["event"]) == {"start"}
 
 
 def test_results_of_several_runs_are_in_tables_with_the_numbers_of_their_cells(tmp_path: Path) -> None:

@@ -109,10 +109,9 @@ DOORS: dict[str, set[str]] = {
     "planning/routing/policies.py": {"importlib"},  # policies of installed packages
     "planning/machines/machinesfile.py": {"read_at_most"},
     "planning/placement.py": {"importlib"},  # placements of installed packages
-    "planning/runfiles.py": {"exists", "is_dir", "open", "read_bytes"},
+    "planning/runfiles.py": {"exists", "is_dir", "open", "read_bytes", "read_table"},
     "results/audit/runaudit.py": {"exists", "read_table"},
     "results/laboratory.py": {"exists"},
-    "results/linktable.py": {"read_table"},
     "results/linktimes.py": {"exists", "read_table"},
     "results/matrixfile.py": {"exists", "is_file", "mkdir", "write_whole"},
     "results/outages.py": {"exists"},

@@ -9,24 +9,22 @@ from statistics import median
 from pydantic import TypeAdapter
 
 from gradwire.controller.counters import load_counters
-from gradwire.emu.events import OF_AN_AGGREGATION, load_events
+from gradwire.emu.events import OF_AN_AGGREGATION, Events, load_events
 from gradwire.emu.options import RunOptions
 from gradwire.emu.records import CONTROL_FILE, Repeat
 from gradwire.planning.fabrics.fabric import Egress, interface, link_name
 from gradwire.planning.model.wire import HEADERS_NBYTES
 from gradwire.planning.plan import ADAPTIVE, Plan
-from gradwire.planning.runfiles import read_json
+from gradwire.planning.runfiles import read_json, read_table
 from gradwire.results.audit.agreement import Agreement, agreement, strayed
 from gradwire.results.audit.findings import Finding
 from gradwire.results.audit.treecounts import Again, due_packets
 from gradwire.results.audit.windows import Moments, Readings, Window, windows
-from gradwire.results.linktable import read_table
 from gradwire.results.outages import control_lines
 from gradwire.traces.units import show_count, show_nbytes
 
 MOVES_PER_FAILURE = 4
 MAX_FOREIGN = 0.02  # of what a link was to carry, or of the mean link if that is more
-BEGUN, _ = OF_AN_AGGREGATION
 _OPTIONS = TypeAdapter(RunOptions)
 OVS_LATE_S = 1.0  # twice max-revalidator, how often it brings counts home (ovs-vswitchd.conf.db(5))
 
@@ -217,17 +215,9 @@ def _moments(folder: Path, plan: Plan, repeat: int) -> dict[int, Moments]:
     """Of each send that was queued and arrived in this repeat; after the sends, of each aggregation that all
     its ranks finished, the moments of all aggregations of its operation together.
     """
-    queued: dict[int, int] = {}
-    arrived: dict[int, int] = {}
-    begun: defaultdict[int, list[int]] = defaultdict(list)
-    summed: defaultdict[int, list[int]] = defaultdict(list)
-    for event in load_events(folder, plan):
-        if event.repeat == repeat:
-            if event.event in ("queued", "arrived"):
-                into = queued if event.event == "queued" else arrived
-                into[event.send] = event.t_ns
-            elif event.event in OF_AN_AGGREGATION:
-                (begun if event.event == BEGUN else summed)[event.op].append(event.t_ns)
+    events = load_events(folder, plan, repeat)
+    queued, arrived = (events.of(name).send_ns for name in ("queued", "arrived"))
+    begun, summed = (_by_operation(events.of(name)) for name in OF_AN_AGGREGATION)
     wanted = Counter[int]()
     for each in plan.schedule.aggregations:
         wanted[each.op] += len(each.members)
@@ -235,3 +225,11 @@ def _moments(folder: Path, plan: Plan, repeat: int) -> dict[int, Moments]:
         if len(begun[each.op]) == len(summed[each.op]) == wanted[each.op]:
             queued[number], arrived[number] = min(begun[each.op]), max(summed[each.op])
     return {number: Moments(queued[number], arrived[number]) for number in queued.keys() & arrived.keys()}
+
+
+def _by_operation(events: Events) -> defaultdict[int, list[int]]:
+    """When, by operation."""
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for op, t_ns in zip(events.op.tolist(), events.t_ns.tolist(), strict=True):
+        found[op].append(t_ns)
+    return found

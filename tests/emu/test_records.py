@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from gradwire.emu.aggregation.figures import RankFigures, SumError
-from gradwire.emu.events import OF_AN_AGGREGATION, OF_COMPUTING, load_events
+from gradwire.emu.events import EVENTS, load_events
 from gradwire.emu.network.cables import Done
 from gradwire.emu.records import LINK_COLUMNS, RepeatCounts, RunRecords, load_repeats
 from gradwire.emu.replay.outcome import Outcome, RankTimes
@@ -20,6 +20,7 @@ from gradwire.planning.plan import Plan
 from gradwire.planning.runfiles import BadRun
 from tests.documented import documented_fields
 from tests.made_plans import messages, schedule_plan
+from tests.made_runs import made_events
 from tests.made_tree_plans import star_tree, summed, tree_plan
 
 START_NS = 1_000_000_000
@@ -135,18 +136,18 @@ def test_the_events_of_each_rank_are_in_the_order_of_time_and_as_documented(
     tmp_path: Path, plan: Plan
 ) -> None:
     record(tmp_path / "run", plan)
-    kinds: set[str] = set()
-    names: set[str] = set()
-    for rank in (0, 1):
-        lines = (tmp_path / "run" / "events" / f"rank-{rank}.jsonl").read_text().splitlines()
-        events = [json.loads(line) for line in lines]
-        assert [event["event"] for event in events] == 2 * ["start", "queued", "arrived", "handed", "done"]
-        assert [event["repeat"] for event in events] == [0] * 5 + [1] * 5
-        assert {event["send"] for event in events if event["event"] == "arrived"} == {1 - rank}
-        kinds |= {event["event"] for event in events}
-        names |= {name for event in events for name in event}
-    assert names == documented_fields("events/rank-N.jsonl")
-    assert {*kinds, *OF_AN_AGGREGATION, *OF_COMPUTING} == documented_fields("events/rank-N.jsonl: the events")
+    events = pd.read_parquet(tmp_path / "run" / "events")
+    assert list(zip(events["repeat"], events["rank"], strict=True)) == [
+        (repeat, rank) for repeat in (0, 1) for rank in (0, 1) for _ in range(5)
+    ]
+    assert list(events["event"]) == 4 * ["start", "queued", "arrived", "handed", "done"]
+    assert list(events.query("event == 'arrived'")["send"]) == 2 * [1, 0]
+    sends = plan.schedule.sends
+    for event in events.query("send >= 0").to_dict("records"):
+        send = sends[event["send"]]
+        assert all(event[name] == getattr(send, name) for name in ("op", "src", "dst", "nbytes"))
+    assert set(events.columns) == documented_fields("events/repeat-N.parquet")
+    assert set(EVENTS) == documented_fields("events/repeat-N.parquet: the events")
 
 
 def test_sums_of_switches_are_recorded_by_rank_and_as_events_with_their_operation(tmp_path: Path) -> None:
@@ -156,26 +157,43 @@ def test_sums_of_switches_are_recorded_by_rank_and_as_events_with_their_operatio
         made.repeat(0, [summed_outcome(0), summed_outcome(1)], counted)
     (repeat,) = load_repeats(tmp_path, plan)
     assert repeat.aggregated == (summed_outcome(0).aggregated, summed_outcome(1).aggregated)
-    events = [event for event in load_events(tmp_path, plan) if event.event in OF_AN_AGGREGATION]
-    of_first_rank = [(event.event, event.op, event.t_ns - START_NS) for event in events[:4]]
+    events = pd.read_parquet(tmp_path / "events").query("event.str.startswith('aggregat') and rank == 0")
+    of_first_rank = list(zip(events["event"], events["op"], events["t_ns"] - START_NS, strict=True))
     assert of_first_rank == [
         ("aggregation_begun", 0, 1),
         ("aggregation_begun", 1, 3),
         ("aggregated", 1, 4),
         ("aggregated", 0, 5),
     ]
-    lines = [json.loads(line) for line in (tmp_path / "events" / "rank-0.jsonl").read_text().splitlines()]
-    assert {name for line in lines for name in line} < documented_fields("events/rank-N.jsonl")
+    assert list(events["nbytes"]) == [plan.schedule.ops[op].nbytes for op in events["op"]]
     with pytest.raises(BadRun, match=r"repeat 0: aggregated has 2 values, the plan asks for 0"):
         load_repeats(tmp_path, replace(plan, trees=()))
 
 
 def test_an_event_of_an_operation_that_there_is_not_is_no_event_of_the_plan(tmp_path: Path) -> None:
+    made_events(tmp_path, 0, [{"event": "aggregated", "t_ns": 1, "op": 2}])
+    with pytest.raises(BadRun, match=r"repeat-0\.parquet: operation 2 is not in the plan"):
+        load_events(tmp_path, summed_plan(), 0)
+
+
+def test_more_events_than_the_plan_explains_are_not_read(tmp_path: Path, plan: Plan) -> None:
+    """Each of two ranks starts, ends, and begins and ends computing at most once for each of two messages; of
+    either send there are three events.
+    """
+    event = {"event": "done", "t_ns": 1}
+    most = 2 * (2 + 2 * 2) + 3 * 2
+    made_events(tmp_path, 0, [event] * most)
+    assert len(load_events(tmp_path, plan, 0)) == most
+    made_events(tmp_path, 0, [event] * (most + 1))
+    with pytest.raises(BadRun, match=rf"it has {most + 1} rows, and the plan explains {most} at most"):
+        load_events(tmp_path, plan, 0)
+
+
+def test_events_of_an_earlier_version_are_refused_with_what_to_do(tmp_path: Path, plan: Plan) -> None:
     (tmp_path / "events").mkdir()
-    event = {"repeat": 0, "event": "aggregated", "t_ns": 1, "op": 2}
-    (tmp_path / "events" / "rank-0.jsonl").write_text(json.dumps(event) + "\n")
-    with pytest.raises(BadRun, match=r"line 1: operation 2 is not in the plan"):
-        list(load_events(tmp_path, summed_plan()))
+    (tmp_path / "events" / "rank-0.jsonl").write_text("{}")
+    with pytest.raises(BadRun, match=r"an earlier version wrote these events, as JSON; run it again"):
+        load_events(tmp_path, plan, 0)
 
 
 def test_what_happened_to_cables_is_recorded_as_documented_and_only_of_a_plan_with_failures(

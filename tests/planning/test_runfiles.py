@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from gradwire.planning import plan as plans
@@ -20,7 +22,7 @@ from gradwire.tools import cli
 from gradwire.tools.work.audit import _audited
 from tests.made_counters import switches_json, write_counters
 from tests.made_plans import allreduce_plan
-from tests.made_runs import made_run, sample_ports
+from tests.made_runs import made_events, made_run, sample_ports
 
 PLAN = allreduce_plan("leaf-spine:leaves=2,spines=2,hosts=1")
 FAILING = replace(PLAN, failures=(Failure(Egress("leaf0", 2), 10**8, None),))
@@ -45,14 +47,11 @@ def whole_run(folder: Path, plan: Plan) -> None:
     write_counters(folder, switches_json(plan))
     (folder / "options.json").write_text(json.dumps({"repeats": 1, "switch": "gradwire"}))
     sample_ports(folder, [dict.fromkeys(plan_load(plan).loads, (100_000, 100))])
-    (folder / "events").mkdir()
-    for rank in range(plan.n_ranks):
-        events: list[dict[str, Any]] = [{"repeat": 0, "event": "start", "t_ns": 0, "due_ns": 0}]
-        for number, send in enumerate(plan.schedule.sends):
-            if rank in (send.src, send.dst):
-                event = "queued" if rank == send.src else "arrived"
-                events.append({"repeat": 0, "event": event, "t_ns": NANO + number, "send": number})
-        (folder / "events" / f"rank-{rank}.jsonl").write_text(_lines(events))
+    events: list[dict[str, Any]] = [{"event": "start", "t_ns": 0}]
+    for number, send in enumerate(plan.schedule.sends):
+        for event, rank in (("queued", send.src), ("arrived", send.dst)):
+            events.append({"event": event, "t_ns": NANO + number, "send": number, "rank": rank})
+    made_events(folder, 0, events)
     if plan.failures:
         change = {"repeat": 0, "cable": "leaf0-spine0", "switch": "leaf0", "port": 2, "event": "down"}
         times = {"start_ns": 0, "due_ns": 10, "done_ns": 20}
@@ -85,7 +84,7 @@ FILES = [
     (PLAN, "switches.json"),
     (PLAN, "options.json"),
     (PLAN, "links.parquet"),
-    (PLAN, "events/rank-1.jsonl"),
+    (PLAN, "events/repeat-0.parquet"),
     (PLAN, "verdict.json"),
     (PLAN, "manifest.json"),
     (FAILING, "failures.json"),
@@ -94,7 +93,7 @@ FILES = [
 NOT_AUDITED = {"verdict.json", "manifest.json", "failures.json", "control.jsonl"}
 # Any object will do for a manifest; the first number of the counters is a priority, which nobody reads.
 FREE = {("manifest.json", "wrong type"), ("switches.json", "wrong type")}
-PER_LINE = {("control.jsonl", "no bytes"), ("events/rank-1.jsonl", "no bytes")}  # no lines are not a mistake
+PER_LINE = {("control.jsonl", "no bytes")}  # no lines are not a mistake
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -124,8 +123,10 @@ def test_a_damaged_file_is_one_line_that_names_it_and_what_is_wrong(
         ("repeats.json", "time_s", float("nan"), "repeat 0: time_s is nan, not a time above 0"),
         ("repeats.json", "retransmits", [0], "repeat 0: retransmits has 1 values for 2 ranks"),
         ("repeats.json", "wrong", "many", "0.wrong is not a whole number"),
-        ("events/rank-0.jsonl", "send", 10**6, "line 2: send 1000000 is not in the plan"),
-        ("events/rank-0.jsonl", "send", -1, "line 2: send -1 is not in the plan"),
+        ("events/repeat-0.parquet", "send", 10**6, "send 1000000 is not in the plan"),
+        ("events/repeat-0.parquet", "send", -1, "send -1 is not in the plan"),
+        ("events/repeat-0.parquet", "rank", 9, "rank 9 is not in the plan"),
+        ("events/repeat-0.parquet", "event", "slept", "there is no event 'slept'"),
         ("failures.json", "port", 99, "leaf0 has no port 99 in leaf-spine:leaves=2,spines=2,hosts=1"),
         ("failures.json", "event", "sideways", "0.event is not 'down' or 'up'"),
         ("switches.json", "flows", 7, "not a counters file: flows is not a list"),
@@ -137,9 +138,10 @@ def test_what_is_whole_but_cannot_be_is_refused_with_its_place(
 ) -> None:
     folder = shutil.copytree(runs[name == "failures.json"], tmp_path / "run")
     path = folder / name
-    if name.endswith("jsonl"):
-        first, second, *rest = path.read_text().splitlines()
-        path.write_text("\n".join([first, json.dumps(json.loads(second) | {key: value}), *rest]))
+    if name.endswith("parquet"):
+        rows = pq.read_table(path).to_pylist()
+        rows[1][key] = value
+        pq.write_table(pa.Table.from_pylist(rows), path)
     else:
         content = json.loads(path.read_text())
         (content[0] if isinstance(content, list) else content)[key] = value

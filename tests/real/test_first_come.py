@@ -24,10 +24,11 @@ def carried_out(plan: Plan, folder: Path) -> Path:
 
 def answered(plan: Plan, folder: Path) -> list[int]:
     """The workers in the order in which their answers came."""
+    sends = plan.schedule.sends
     arrived = [
-        (event.t_ns, plan.schedule.sends[event.send].dst)
-        for event in load_events(folder, plan)
-        if (event.event, event.repeat) == ("arrived", 0) and plan.schedule.sends[event.send].src == 0
+        (t_ns, sends[send].dst)
+        for send, t_ns in load_events(folder, plan, 0).of("arrived").send_ns.items()
+        if sends[send].src == 0
     ]
     return [worker for _, worker in sorted(arrived)]
 
@@ -49,9 +50,8 @@ def test_hogwild_adds_every_push_once_while_others_read(tmp_path: Path) -> None:
     plan = schedule_plan(STAR, expand(workload))
     folder = carried_out(plan, tmp_path / "run")
     assert {repeat.wrong for repeat in records.load_repeats(folder)} == {0}
-    events = [event for event in load_events(folder, plan) if event.rank == event.repeat == 0]
-    queued, handed, arrived = (
-        {event.send: event.t_ns for event in events if event.event == what}
-        for what in ("queued", "handed", "arrived")
-    )
-    assert any(queued[pull] < t_ns < handed[pull] for pull in queued for t_ns in arrived.values())
+    events, sends = load_events(folder, plan, 0), plan.schedule.sends
+    queued, handed, arrived = (events.of(name).send_ns for name in ("queued", "handed", "arrived"))
+    pulls = [number for number in queued if sends[number].src == 0]
+    pushes_ns = [t_ns for number, t_ns in arrived.items() if sends[number].dst == 0]
+    assert any(queued[pull] < t_ns < handed[pull] for pull in pulls for t_ns in pushes_ns)

@@ -26,8 +26,8 @@ def test_the_newest_allreduce_ends_before_the_last_step_of_an_older_one(order: O
     folder = tmp_path / "run"
     run.run(plan, folder, RunOptions(repeats=1), lambda phase, more: None, lambda work: None)
     assert {repeat.wrong for repeat in records.load_repeats(folder)} == {0}
-    events = [event for event in load_events(folder, plan) if event.repeat == 0 and event.send >= 0]
-    times = [(schedule.sends[event.send].op, event.event, event.t_ns) for event in events]
-    small_ns = max(t_ns for op, what, t_ns in times if (op, what) == (SMALL, "arrived"))
-    last_step_ns = max(t_ns for op, what, t_ns in times if (op, what) == (LARGE, "queued"))
+    events = load_events(folder, plan, 0)
+    arrived, queued = events.of("arrived"), events.of("queued")
+    small_ns = arrived.t_ns[arrived.op == SMALL].max()
+    last_step_ns = queued.t_ns[queued.op == LARGE].max()
     assert (small_ns < last_step_ns) == (order == NEWEST_FIRST)

@@ -24,7 +24,7 @@ from gradwire.results.row import Spread
 from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.workload import SCHEMA, Collective, Start, Workload
 from tests.made_plans import PAYLOAD_EFFICIENCY
-from tests.made_runs import made_repeat
+from tests.made_runs import made_events, made_repeat
 
 FAT_TREE = parse_fabric("fat-tree:k=4,levels=2,rate=50M")
 BIGRAPH = parse_fabric("bigraph:n=4,m=2,rate=50M")
@@ -121,8 +121,7 @@ class FakeRuns:
                     {"event": "queued", "send": number, "t_ns": start_ns + round(end_s * 1e9) - 1000}
                 )
             events.append({"event": "arrived", "send": number, "t_ns": start_ns + round(end_s * 1e9)})
-        with (work / "events" / "rank-0.jsonl").open("a") as lines:
-            lines.writelines(json.dumps({"repeat": repeat, **event}) + "\n" for event in events)
+        made_events(work, repeat, events)
 
 
 def laboratory(folder: Path, runs: FakeRuns) -> Laboratory:

@@ -1,6 +1,5 @@
 """What each link carried in each window is the difference of two readings over what the link can carry."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from gradwire.planning.plan import Plan
 from gradwire.planning.runfiles import BadRun
 from gradwire.results.linktimes import RunTimes, run_times
 from tests.made_plans import allreduce_plan
+from tests.made_runs import made_events
 
 TO_H0, FROM_H0 = Egress("switch0", 1), Egress("h0", 0)
 START_NS = 10**12
@@ -30,12 +30,10 @@ def write(folder: Path, readings: Sequence[tuple[int, int, int, int | None, int 
     """`links.parquet` of switch0-eth1 in repeat 1: (ms after the start, frames sent, frames received, waiting
     bytes, dropped packets); and the start in the events of rank 0.
     """
-    (folder / "events").mkdir(parents=True)
-    starts = [
-        {"repeat": repeat, "event": "start", "t_ns": 5, "due_ns": START_NS * repeat} for repeat in (0, 1)
-    ]
-    other = {"repeat": 1, "event": "queued", "t_ns": 7, "send": 0, "op": 0}
-    (folder / "events" / "rank-0.jsonl").write_text("".join(json.dumps(e) + "\n" for e in [*starts, other]))
+    folder.mkdir(exist_ok=True)
+    made_events(folder, 0, [{"event": "start", "t_ns": 5, "due_ns": 0}])
+    other = {"event": "queued", "t_ns": 7, "send": 0, "op": 0}
+    made_events(folder, 1, [{"event": "start", "t_ns": 5, "due_ns": START_NS}, other])
     rows: list[tuple[Any, ...]] = [(0, 5, "switch0-eth1", 9, 9, 0, 9, 9, 9, 9)]
     rows += [
         (1, START_NS + ms * 10**6, "switch0-eth1", 1514 * tx, tx, 0, 1514 * rx, rx, waiting, dropped)
@@ -98,6 +96,6 @@ def test_a_run_of_before_has_no_queues_and_none_without_readings_has_times(
 
 def test_events_that_cannot_be_read_are_named(tmp_path: Path, plan: Plan) -> None:
     write(tmp_path, [(0, 0, 0, 0, 0), (20, 3, 3, 0, 0)])
-    (tmp_path / "events" / "rank-0.jsonl").write_text('{"repeat": 1, "event": "start", "t_ns": "soon"}\n')
-    with pytest.raises(BadRun, match="line 1"):
+    made_events(tmp_path, 1, [{"event": "start", "t_ns": "soon", "due_ns": START_NS}])
+    with pytest.raises(BadRun, match=r"repeat-1\.parquet: its column t_ns has the wrong type, string"):
         run_times(tmp_path, plan, 1, 0.02, (TO_H0,))

@@ -14,7 +14,7 @@ from gradwire.planning.plan import Plan
 from gradwire.results.audit.runaudit import RunAudit, audit_run, middle
 from tests.made_counters import switches_json, write_counters
 from tests.made_plans import allreduce_plan
-from tests.made_runs import made_repeat, made_run, sample_ports
+from tests.made_runs import made_events, made_repeat, made_run, sample_ports
 from tests.made_sums import sums_json
 
 SEGMENT_NBYTES = 1448
@@ -141,15 +141,12 @@ def test_a_window_of_a_sum_is_of_all_its_ranks_events(tmp_path: Path) -> None:
     plan = allreduce_plan("star:hosts=2", "ina", nbytes=4096)
     made_run(tmp_path / "run", plan)
     folder = tmp_path / "run"
-    (folder / "events").mkdir()
-    for rank, (begun_ns, done_ns) in enumerate([(20, 28), (22, 29)]):
-        lines = [
-            {"repeat": 0, "event": "aggregation_begun", "t_ns": begun_ns, "op": 0, "nbytes": 4096},
-            {"repeat": 0, "event": "aggregated", "t_ns": done_ns, "op": 0, "nbytes": 4096},
-        ]
-        (folder / "events" / f"rank-{rank}.jsonl").write_text(
-            "".join(json.dumps(line) + "\n" for line in lines)
-        )
+    events = [
+        {"rank": rank, "event": event, "t_ns": t_ns, "op": 0, "nbytes": 4096}
+        for rank, of_rank in enumerate([(20, 28), (22, 29)])
+        for event, t_ns in zip(("aggregation_begun", "aggregated"), of_rank, strict=True)
+    ]
+    made_events(folder, 0, events)
     repeats = [replace(repeat, aggregated=(RankFigures(),) * 2) for repeat in load_repeats(folder)]
     write_counters(folder, sums_json(plan, 1))
     packets = 4096 // 1024 + 1

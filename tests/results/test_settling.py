@@ -10,7 +10,7 @@ from gradwire.emu.records import load_repeats
 from gradwire.results.row import Spread
 from gradwire.results.settling import settled
 from tests.made_plans import allreduce_plan
-from tests.made_runs import made_run
+from tests.made_runs import made_events, made_run
 
 S = 10**9
 PLAN = allreduce_plan("star:hosts=2", routes="adaptive")
@@ -19,12 +19,9 @@ PLAN = allreduce_plan("star:hosts=2", routes="adaptive")
 def run_of(folder: Path, *moved_s: float) -> Path:
     """Three repeats of 2 s that start at 10, 20 and 30 s; the control log has these moves."""
     made_run(folder, PLAN, times_s=(2.0,) * 3)
-    (folder / "events").mkdir()
-    starts = [
-        {"repeat": i, "event": "start", "t_ns": (i + 1) * 10 * S, "due_ns": (i + 1) * 10 * S}
-        for i in range(3)
-    ]
-    (folder / "events" / "rank-0.jsonl").write_text("".join(json.dumps(each) + "\n" for each in starts))
+    for repeat in range(3):
+        start_ns = (repeat + 1) * 10 * S
+        made_events(folder, repeat, [{"event": "start", "t_ns": start_ns, "due_ns": start_ns}])
     lines = [{"time_ns": round(s * S), "event": "rebalanced", "flows": 1} for s in moved_s]
     lines += [{"time_ns": round(31.9 * S), "event": "settled"}]
     (folder / "control.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))

@@ -37,7 +37,7 @@ from gradwire.tools.trusttables import notes, page, sentences
 from gradwire.traces.iterationtimes import IterationTime
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.recognise import connections
-from tests.made_runs import made_run
+from tests.made_runs import made_events, made_run
 
 SAMPLE = PROJECT / "traces" / "samples" / "ddp_gloo_8"
 LONGER = PROJECT / "traces" / "samples" / "slow_ddp_8_mlp_leafspine50M"  # 12 iterations, by `capture`
@@ -115,7 +115,6 @@ def fake_laboratory(period_ns: int, done: list[str]) -> Callable[[Path, RunOptio
             done.append(plan.fabric.spec)
             folder = self.folder / f"{len(done):02d}"
             row = made_run(folder, plan, (1.0,) * self.options.repeats)
-            (folder / "events").mkdir()
             for repeat in range(self.options.repeats):
                 write_events(folder, plan, repeat, period_ns)
             return row
@@ -124,13 +123,12 @@ def fake_laboratory(period_ns: int, done: list[str]) -> Callable[[Path, RunOptio
 
 
 def write_events(folder: Path, plan: Plan, repeat: int, period_ns: int) -> None:
-    with (folder / "events" / "rank-0.jsonl").open("a") as lines:
-        for number, send in enumerate(plan.schedule.sends):
-            start_ns = plan.schedule.ops[send.op].iteration * period_ns + number % 100
-            for event, t_ns in (("queued", start_ns), ("arrived", start_ns + 1000)):
-                lines.write(
-                    json.dumps({"repeat": repeat, "event": event, "t_ns": t_ns, "send": number}) + "\n"
-                )
+    events = []
+    for number, send in enumerate(plan.schedule.sends):
+        start_ns = plan.schedule.ops[send.op].iteration * period_ns + number % 100
+        for event, t_ns in (("queued", start_ns), ("arrived", start_ns + 1000)):
+            events.append({"event": event, "t_ns": t_ns, "send": number})
+    made_events(folder, repeat, events)
 
 
 @pytest.fixture
