@@ -8,6 +8,10 @@ Computing takes as long as it is said to.  Beyond MAX_ERROR of the predicted tim
     low = max(min(faster, predicted - own), predicted - limit)    high = min(max(slower, predicted + own),
                                                                              predicted + limit)
 
+Of a job with many messages, `predicted` is the median over RELEASES_S, and its bar holds all of these: how
+long the kernel takes to let a connection go on is no calibration's to measure, and where ranks wait for each
+other's notices it decides who waits, which makes an iteration a tenth longer or shorter.
+
 `own` is MODEL_ERROR of the predicted time; of what is exposed of an iteration it is TIMER_ERROR of the
 iteration at least, since how long ranks compute differs by about that.  `limit` is MAX_ERROR of the whole
 time, or, for exposed time as well, of the iteration.
@@ -20,21 +24,22 @@ far to that side as the two errors together, which have nothing to do with each 
 
 Where that is more than `limit`, it is not a prediction: `Expected.doubt` says so, and the bar is as wide.
 
-The machine's part of the predicted time is what hosts that cost nothing would save, but not more than what
-hosts that take a half or a quarter as long would, in proportion: the larger of the two, for neither is exact.
-Hosts that cost nothing keep step in a ring as no hosts do that there are: over a shared cable that alone
-saves 14 %, where hosts that are four times as quick save nothing.
+The machine's part of the predicted time is what hosts that cost nothing would save.  They keep step in a ring
+as no hosts do that there are: over a shared cable that alone saves 14 %.  So it is not more than what hosts
+take over links that cost nothing, where all of them wait for processors at once, and not more than what a
+straight line saves through hosts that take a quarter, a half, three quarters and all of their times.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from math import hypot, inf
-from statistics import median
+from statistics import linear_regression, median
 
 from gradwire.planning.model.calibration import Calibration, HostTimes, Range
 from gradwire.planning.model.errorbar import Bar, Expected
-from gradwire.planning.model.hosts import HostCosts, costs_with
+from gradwire.planning.model.hosts import RELEASE_S, HostCosts, costs_with
 from gradwire.planning.model.predict import PredictedTimes, times_of
 from gradwire.planning.model.simulation import simulate
 from gradwire.planning.plan import ADAPTIVE, Plan
@@ -56,6 +61,9 @@ LEAST_WIRE_S = 1e-6
 ASSUMED = HostTimes(Range(0.0, 0.1e-3, 0.15e-3), Range(0.0, 1.0e-3, 1.2e-3), wire_s=0.03e-3, n_cpus=2)
 # A collective is over before its ranks have met in all ways; the iterations of a job are many draws.
 DRAWS, MOST_DRAWN_OPS, MOST_DRAWN_SENDS = 5, 3, 1_000
+RELEASES_S = (RELEASE_S, 10e-6, 30e-6)
+PARTS = (0.25, 0.5, 0.75, 1.0)  # of hosts' times
+FREE = 1000.0  # times as fast are links that cost nothing
 MOST_ASSUMED_SENDS = 20_000  # the model takes 60 µs for each, and is asked up to seven times
 
 
@@ -65,10 +73,15 @@ def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True, n_dra
     """
     times = calibrated.hosts if not plan.trees else None
     costs = host_costs(times, plan.transport) if times is not None else None
+    open_until = at_the_latest(plan.schedule)
+    is_short = _is_short(plan.schedule)
+    seeds = range(1, n_draws + 1) if n_draws > 1 and costs and is_short else range(1)
+    releases_s = RELEASES_S if n_draws > 1 and not is_short else (RELEASE_S,)
 
-    def drawn(
-        hosts: HostCosts | None, seed: int, schedule: Schedule = plan.schedule, slower: float = 1.0
-    ) -> PredictedTimes:
+    @cache
+    def times_with(hosts: HostCosts | None, slower: float, is_late: bool = False) -> PredictedTimes:
+        """Over links that are so much slower; if `is_late` with all ranks ready as late as can be."""
+        schedule = open_until if is_late and open_until else plan.schedule
         simulated = simulate(
             plan.fabric,
             plan.flows,
@@ -76,46 +89,62 @@ def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True, n_dra
             trees=plan.trees,
             alpha_s=calibrated.per_send_s,
             eta=calibrated.eta / slower,
-            hosts=hosts and replace(_slower(hosts, slower), seed=seed),
+            hosts=hosts,
         )
         return times_of(schedule, simulated)
 
-    seeds = range(1, n_draws + 1) if n_draws > 1 and costs and _is_short(plan.schedule) else range(1)
+    def model(hosts: HostCosts | None, slower: float = 1.0, *, is_late: bool = False) -> PredictedTimes:
+        """The median over the seeds, with all communication so much slower."""
+        of_seeds = [hosts and replace(_slower(hosts, slower), seed=seed) for seed in seeds]
+        return _each(median, [times_with(each, slower, is_late) for each in of_seeds])
 
-    def model(
-        hosts: HostCosts | None, schedule: Schedule = plan.schedule, slower: float = 1.0
-    ) -> PredictedTimes:
-        return _median_of([drawn(hosts, seed, schedule, slower) for seed in seeds])
-
-    draws = [drawn(costs, seed) for seed in seeds]
-    first, middle = draws[0], _median_of(draws)
-    open_until = at_the_latest(plan.schedule)
-    latest = model(costs, open_until) if open_until else middle
+    of_releases = [model(costs and replace(costs, release_s=release_s)) for release_s in releases_s]
+    middle = _each(median, of_releases)
+    latest = model(costs, is_late=True) if open_until else middle
     if times is None or not middle.time_s or not _knows_all(plan):
         return _with_open(_bars(middle), middle, latest)
     least = host_costs(times, plan.transport, times.message_s.low, times.start_s.low)
     largest = host_costs(times, plan.transport, times.message_s.high, times.start_s.high)
     found = _bars(
         middle,
-        model(least, slower=1 - MODEL_ERROR),
-        model(largest, slower=1 + MODEL_ERROR),
+        _each(min, [model(least, slower=1 - MODEL_ERROR), *of_releases]),
+        _each(max, [model(largest, slower=1 + MODEL_ERROR), *of_releases]),
         latest,
         MAX_ERROR if limited else inf,
     )
 
-    def saved(part: float) -> float:
-        """The share of the time that hosts save which take only this part of theirs, by the first draw."""
-        wire_s = max(LEAST_WIRE_S, longest_round_trip_s(plan.fabric) / 2)
-        quicker = host_costs(
-            times, plan.transport, times.message_s.middle * part, times.start_s.middle * part
-        )
-        wire_s = times.wire_s * part + wire_s * (1 - part)
-        return max(0.0, 1 - drawn(replace(quicker, wire_s=wire_s), seeds[0]).time_s / first.time_s)
+    def with_part(part: float, release_s: float, slower: float = 1.0) -> float:
+        """The time with hosts that take only this part of theirs, by the first draw."""
+        hosts = replace(_part_of(times, plan, part), seed=seeds[0], release_s=release_s)
+        return times_with(hosts, slower).time_s
 
-    share = saved(0.0)
-    if share > LEAST_DOUBTED_SHARE:
-        share = min(share, max(saved(0.5) / 0.5, saved(0.25) / 0.75))
+    share = _machine_share(with_part, releases_s)
     return _with_open(replace(found, machine_share=share), middle, latest)
+
+
+def _part_of(times: HostTimes, plan: Plan, part: float) -> HostCosts:
+    """Hosts that take only this part of their times, but what the cables delay."""
+    message_s, start_s = times.message_s.middle * part, times.start_s.middle * part
+    wire_s = max(LEAST_WIRE_S, longest_round_trip_s(plan.fabric) / 2)
+    costs = host_costs(times, plan.transport, message_s, start_s)
+    return replace(costs, wire_s=times.wire_s * part + wire_s * (1 - part))
+
+
+def _machine_share(time_s: Callable[..., float], releases_s: Sequence[float]) -> float:
+    """The machine's part of the predicted time.  `time_s` is that with a part of hosts' times, with a release,
+    and over links that are so much slower.
+    """
+    first_s = releases_s[0]
+    whole_s = time_s(1.0, first_s)
+    share = 1 - time_s(0.0, first_s) / whole_s
+    if share <= LEAST_DOUBTED_SHARE:
+        return max(0.0, share)
+    alone_s = time_s(1.0, first_s, 1 / FREE) - time_s(0.0, first_s, 1 / FREE)
+    share = min(share, alone_s / whole_s)
+    if share <= LEAST_DOUBTED_SHARE:
+        return share
+    times_s = [median(time_s(part, release_s) for release_s in releases_s) for part in PARTS]
+    return max(0.0, min(share, linear_regression(PARTS, times_s).slope / whole_s))
 
 
 def _is_short(schedule: Schedule) -> bool:
@@ -124,14 +153,14 @@ def _is_short(schedule: Schedule) -> bool:
     return n_operations <= MOST_DRAWN_OPS and len(schedule.sends) <= MOST_DRAWN_SENDS
 
 
-def _median_of(drawn: Sequence[PredictedTimes]) -> PredictedTimes:
-    """Of each time by itself."""
-    middle = [
-        None if None in times else median(time for time in times if time is not None)
+def _each(of: Callable[[Iterable[float]], float], drawn: Sequence[PredictedTimes]) -> PredictedTimes:
+    """`of` all draws of each time by itself."""
+    found = [
+        None if None in times else of([time for time in times if time is not None])
         for times in zip(*drawn, strict=True)
     ]
-    assert middle[0] is not None
-    return PredictedTimes(middle[0], *middle[1:])
+    assert found[0] is not None
+    return PredictedTimes(found[0], *found[1:])
 
 
 def foreseen(plan: Plan) -> Expected | None:

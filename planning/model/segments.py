@@ -22,7 +22,7 @@ that share an uplink would take 10 % longer than they do.  Two rules of net/ipv4
 
 What a segment weighs is its bytes and the kernel's own for it.
 
-What an arrival lets a connection send leaves RELEASE_S later, and of connections that are released within
+What an arrival lets a connection send leaves `release_s` later, and of connections that are released within
 that time the last first: the kernel does it in a tasklet, whose list grows at its head (`tcp_wfree` in
 tcp_output.c).  So where a notice crosses a link just before data, the next data get ahead of the next notice,
 which then waits for both.  Without it two directions of a shared cable keep step as none do: rings over an
@@ -55,6 +55,7 @@ from heapq import heappop, heappush
 from math import ceil, floor, inf
 from typing import NamedTuple
 
+from gradwire.planning.model.hosts import RELEASE_S
 from gradwire.planning.model.network import EventKind, NetworkEvent
 from gradwire.traces.framing.gloo import PREAMBLE_NBYTES
 
@@ -69,8 +70,6 @@ SEGMENT_OVERHEAD_NBYTES = 864
 # % were cut on a leaf-spine, 14 and 15 % on a star, 21 and 28 % on a fat-tree, 20 and 47 % on a BiGraph;
 # windows of up to 48 packets cut 28 %.
 WINDOW_PACKETS = (23, 48)
-# The median in 9 captures of live jobs and replays (5,100 segments: 18 to 60 µs for the middle half).
-RELEASE_S = 30e-6
 MOST_STEPS = 600_000  # segments times links, each of which takes up to 3 µs
 
 
@@ -125,6 +124,7 @@ class SegmentNetwork:
         burst_nbytes: float,
         buffer_nbytes: float,
         lone_nbytes: float,
+        release_s: float = RELEASE_S,
     ) -> None:
         self._paths = paths
         self._capacity = capacity
@@ -156,7 +156,7 @@ class SegmentNetwork:
         self._released: list[int] = []  # connections whose segments arrived while they had more to send
         self._release_s = inf  # when they send it
         # On faster links more segments are under way (a millisecond's worth), and none waits for the tasklet.
-        self._release_after_s = min(RELEASE_S, segment_nbytes / max(capacity, default=inf))
+        self._release_after_s = min(release_s, segment_nbytes / max(capacity, default=inf))
 
     def add(self, flow: int, item: int, nbytes: float, _now_s: float) -> list[NetworkEvent]:
         event = NetworkEvent(EventKind.ARRIVED, item)
