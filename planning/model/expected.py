@@ -131,8 +131,8 @@ def _part_of(times: HostTimes, plan: Plan, part: float) -> HostCosts:
 
 
 def _machine_share(time_s: Callable[..., float], releases_s: Sequence[float]) -> float:
-    """The machine's part of the predicted time.  `time_s` is that with a part of hosts' times, with a release,
-    and over links that are so much slower.
+    """The machine's part of the predicted time.  `time_s` is the time with a part of hosts' times, with a
+    release, and over links that are so much slower.
     """
     first_s = releases_s[0]
     whole_s = time_s(1.0, first_s)
