@@ -6,10 +6,9 @@ from math import ceil, inf
 
 import pytest
 
-from gradwire.planning.model.hosts import HostCosts
+from gradwire.planning.model.hosts import RELEASE_S, HostCosts
 from gradwire.planning.model.network import EventKind, NetworkEvent
 from gradwire.planning.model.segments import (
-    RELEASE_S,
     SEGMENT_OVERHEAD_NBYTES,
     WINDOW_PACKETS,
     SegmentNetwork,
