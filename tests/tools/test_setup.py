@@ -40,6 +40,11 @@ LOOPS = (
     "traces/analysis/flowloops.py",
     "traces/analysis/percentiles.py",
     "traces/analysis/spacing.py",
+    "traces/schedules/buffers.py",
+    "traces/schedules/pieces.py",
+    "traces/schedules/races.py",
+    "planning/model/bulk.py",
+    "planning/model/predict.py",
     "tools/looplibrary.py",
 )
 BUILT_LOOPS = "traces/build/loops.cpython.so"
@@ -62,10 +67,9 @@ def project() -> Iterator[Path]:
             "emu/aggregation",
             "emu/replay",
             ".venv/bin",
-            "traces/packets",
-            "traces/analysis",
+            *{os.path.dirname(name) for name in LOOPS},
         ):
-            (home / folder).mkdir(parents=True)
+            (home / folder).mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / "gradwire", home)
         shutil.copy2(ROOT / "gradwire.py", home)
         shutil.copy2(ROOT / "tools" / "setup.sh", home / "tools")
