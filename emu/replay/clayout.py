@@ -24,8 +24,8 @@ TRANSFER = np.dtype(
 OPERATION = np.dtype(
     [
         *((name, np.int64) for name in ("gap_ns", "computing_ns", "computed_ns")),
-        *((name, np.int32) for name in ("left", "gate_left")),
-        *((name, np.uint8) for name in ("computes", "is_logged")),
+        *((name, np.int32) for name in ("left", "gate_left", "freed_by")),
+        *((name, np.uint8) for name in ("computes", "is_logged", "is_prepared")),
     ],
     align=True,
 )
@@ -41,6 +41,7 @@ LANE = np.dtype(
                 "next",
                 "next_announced",
                 "asked",
+                "next_asked",
                 "credit",
                 "has_rendezvous",
                 "is_of_sends",
@@ -101,13 +102,14 @@ class Rank(ctypes.Structure):
                 *("accesses", "place"),
             )
         ),
-        *((name, c_int64) for name in ("delay_ns", "stall_ns", "heard_ns", "late_gap_ns")),
+        *((name, c_int64) for name in ("delay_ns", "stall_ns", "heard_ns", "read_ns", "late_gap_ns")),
         *((name, c_int32) for name in ("announced_ahead", "is_joining")),
         *((name, c_int32) for name in ("n_transfers", "n_ops", "n_lanes", "n_peers", "n_unfinished")),
         *((name, c_int32) for name in ("n_uncomputed", "n_done", "n_accesses", "n_under_way", "failed_peer")),
+        ("lock_freed_by", c_int32),
         *(
             pair
-            for name in ("possible", "gaps", "touched")
+            for name in ("possible", "gaps", "touched", "asked")
             for pair in ((name, c_void_p), (f"n_{name}", c_int32))
         ),
         ("held", c_void_p),
@@ -127,6 +129,7 @@ def library() -> ctypes.CDLL:
             "rank_begin": (None, (POINTER(Rank),)),
             "rank_finished": (None, (POINTER(Rank), c_int32)),
             "rank_opened": (None, (POINTER(Rank), c_int32)),
+            "rank_asked": (None, (POINTER(Rank), c_int32)),
             "add_up": (None, (c_void_p, c_void_p, c_int64, c_int)),
         },
     )

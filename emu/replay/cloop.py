@@ -1,8 +1,8 @@
-"""A rank's loop in C (rank.h), for plans of sends, computing and centres: its columns and its calls.
+"""A rank's loop in C (rank.h), for plans of sends, computing, centres and locks: its columns and its calls.
 
-`loop.Loop` says the same in Python, and does what this leaves to it: aggregations, pairs, locks, and sends of
-which the newest leave first.  Python takes five times as much of a processor for a small send, which limits
-how many ranks a machine can carry.
+`loop.Loop` says the same in Python, and does what this leaves to it: aggregations, pairs, and sends of which
+the newest leave first.  Python takes five times as much of a processor for a small send, which limits how
+many ranks a machine can carry.
 """
 
 import os
@@ -42,7 +42,7 @@ Columns = NDArray[Any]
 def is_for(schedule: Schedule) -> bool:
     """Whether the loop in C carries out all that the schedule asks of a rank."""
     has_pairs = any(op.contract.has_pairs for op in schedule.ops)
-    return not (schedule.aggregations or schedule.locks or has_pairs) and schedule.order == FIFO
+    return not (schedule.aggregations or has_pairs) and schedule.order == FIFO
 
 
 class CompiledLoop:
@@ -91,6 +91,8 @@ class CompiledLoop:
             possible=self._room(np.int32, len(self.numbers)),
             gaps=self._room(np.int32, len(self.ops)),
             touched=self._room(np.int32, len(self._peers)),
+            asked=self._room(np.int32, len(self.numbers)),
+            lock_freed_by=-1,
             held=self._room(np.uint64, len(self.numbers)),
             computing=Heap(self._room(DUE, len(self.ops))),
             delayed=Heap(self._room(DUE, len(self.numbers))),
@@ -123,7 +125,7 @@ class CompiledLoop:
     def _link(self, sends: Sends, is_send: Columns, computed: Sequence[int]) -> None:
         """What waits for what: transfers for others and for their operations' gates, gates for operations."""
         waits = _chosen(sends.needs, sends.ready, is_send)
-        self.transfers["left"] = waits.counts + 1
+        self.transfers["left"] = waits.counts + 1 + self._takes_lock(sends.op)
         waiters = _inverted(waits.owners, np.searchsorted(self.numbers, waits.ids), len(self.numbers))
         op = self._op_places(sends.op)
         in_order = np.lexsort((is_send, op))  # of an operation the receives first, as they are posted
@@ -134,6 +136,16 @@ class CompiledLoop:
         rank.first_waiter, rank.waiters = self._address(waiters.starts), self._address(waiters.ids)
         rank.first_of_op, rank.of_op = self._address(of_op.starts), self._address(of_op.ids)
         rank.first_after, rank.after = self._address(after.starts), self._address(after.ids)
+
+    def _takes_lock(self, ops: Columns) -> Columns:
+        """Fill in which operations take the rank's lock, and what frees it; returns which of `ops` do."""
+        self.ops["freed_by"] = -1
+        for lock in self._own.schedule.locks:
+            if lock.rank == self._own.rank and lock.sections:
+                first, last = self._op_places(np.array(lock.sections).T)
+                self.ops["freed_by"][first] = last
+        takes: Columns = self.ops["freed_by"][self._op_places(ops)] >= 0
+        return takes
 
     def _op_places(self, numbers: Columns) -> Columns:
         return np.searchsorted(self.op_numbers, numbers)
@@ -203,7 +215,7 @@ class CompiledLoop:
         lanes["slot"], lanes["peer"] = in_order["slot"][begins], in_order["peer"][begins]
         lanes["is_of_sends"] = in_order["is_send"][begins]
         lanes["begin"], lanes["end"] = begins, np.append(begins[1:], len(order))[: len(begins)]
-        lanes["next"] = lanes["next_announced"] = begins
+        lanes["next"] = lanes["next_announced"] = lanes["next_asked"] = begins
         rendezvous = np.array([each.rendezvous for each in schedule.ops], np.bool_)
         lanes["has_rendezvous"] = rendezvous[sends.op[order]][begins]
         self.transfers["lane"][order] = np.repeat(np.arange(len(begins)), lanes["end"] - begins)

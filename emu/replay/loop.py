@@ -58,6 +58,7 @@ class Loop:
         self._place = own.place
         if self._place is not None:
             self._place.begin(self._state.n_ops, len(self._sends))
+        self._read_ns = 0  # when what came last was there
         self._heard_ns = 0  # when anything last happened of which silence would be a fault
 
     def run(self, start_ns: int) -> None:
@@ -151,7 +152,9 @@ class Loop:
     def _do(self, possible: Possible, since_ns: int | None = None) -> None:
         """Announce receives, send what may leave, and compute: since `since_ns`, or from now on.
 
-        What is computed right after something else does not begin later because that was noticed late.
+        What is computed right after something else does not begin later because that was noticed late; after
+        a receive it begins when that was there, as a captured job, too, copied and added in the time that it
+        computed by its packets.
         """
         for op in possible.done:
             self._compressing.done(op, self._buffers)
@@ -263,6 +266,7 @@ class Loop:
 
     def _receive(self, connection: RankConnection) -> None:
         while True:
+            self._read_ns = time.monotonic_ns()
             if connection.in_body:
                 if not connection.read_body():
                     return
@@ -307,15 +311,15 @@ class Loop:
     def _arrived(self, peer: int) -> None:
         number = self._receiving.pop(peer)
         send = self._sends[number]
-        self._times.arrived_ns[number] = time.monotonic_ns()
+        self._times.arrived_ns[number] = self._read_ns
         if self._swapped.get(number) in self._state.unfinished:  # ours still reads what this adds to
             self._held[self._swapped[number]] = self._scratch[peer][: send.nbytes].copy()
         elif send.reduce:
-            self._added(number, self._scratch[peer])
+            self._added(number, self._scratch[peer], self._read_ns)
         else:
-            self._received(number)
+            self._received(number, self._read_ns)
 
-    def _added(self, number: int, data: NDArray[np.uint8]) -> None:
+    def _added(self, number: int, data: NDArray[np.uint8], since_ns: int | None = None) -> None:
         send = self._sends[number]
         op, buffer = self._schedule.ops[send.op], self._buffers[send.op]
         if op.contract.merges:
@@ -323,12 +327,12 @@ class Loop:
         else:
             payload.add(buffer, send, data, op.dtype)
         self._log_access(send.op)
-        self._received(number)
+        self._received(number, since_ns)
 
-    def _received(self, number: int) -> None:
+    def _received(self, number: int, since_ns: int | None) -> None:
         if self._outbox:
             self._outbox.came(self._sends[number].op, time.monotonic())
-        self._do(self._state.finished(number))
+        self._do(self._state.finished(number), since_ns)
 
     def _log_access(self, op: int, *, is_over: bool = True) -> None:
         if self._schedule.ops[op].centre is not None and self._schedule.centre_of(op).rank == self._rank:

@@ -1,10 +1,40 @@
 /* What one rank may do next: as RankState in state.py, which a test holds beside this. */
+#include <string.h>
+
 #include "rank.h"
+
+static void open_gate(struct rank *rank, int32_t op);
+
+/* The lock goes to the first that has asked for it and waits for nothing else, as Queues in locks.py. */
+static void grant(struct rank *rank)
+{
+	if (rank->lock_freed_by >= 0)
+		return;
+	for (int32_t at = 0; at < rank->n_asked; at++) {
+		int32_t op = rank->asked[at];
+
+		if (!rank->ops[op].is_prepared)
+			continue;
+		rank->n_asked--;
+		memmove(rank->asked + at, rank->asked + at + 1, (size_t)(rank->n_asked - at) * sizeof(*rank->asked));
+		rank->lock_freed_by = rank->ops[op].freed_by;
+		open_gate(rank, op);
+		return;
+	}
+}
 
 static void satisfied(struct rank *rank, int32_t number)
 {
-	if (--rank->transfers[number].left == 0)
+	struct transfer *transfer = &rank->transfers[number];
+	struct operation *op = &rank->ops[transfer->op];
+
+	transfer->left--;
+	if (!transfer->left) {
 		rank->possible[rank->n_possible++] = number;
+	} else if (transfer->left == 1 && op->freed_by >= 0) {
+		op->is_prepared = 1;
+		grant(rank);
+	}
 }
 
 static void open_gate(struct rank *rank, int32_t op)
@@ -26,6 +56,10 @@ static void count_down(struct rank *rank, int32_t op)
 	if (--rank->ops[op].left)
 		return;
 	rank->n_done++;
+	if (rank->lock_freed_by == op) {
+		rank->lock_freed_by = -1;
+		grant(rank);
+	}
 	for (int32_t at = rank->first_after[op]; at < rank->first_after[op + 1]; at++)
 		if (--rank->ops[rank->after[at]].gate_left == 0)
 			pass_gate(rank, rank->after[at]);
@@ -58,6 +92,17 @@ __attribute__((visibility("default"))) void rank_finished(struct rank *rank, int
 	for (int32_t at = rank->first_waiter[number]; at < rank->first_waiter[number + 1]; at++)
 		satisfied(rank, rank->waiters[at]);
 	count_down(rank, rank->transfers[number].op);
+}
+
+/* The source of a receive is ready to send it: it asks for its lock, if it takes one. */
+__attribute__((visibility("default"))) void rank_asked(struct rank *rank, int32_t number)
+{
+	int32_t op = rank->transfers[number].op;
+
+	if (rank->ops[op].freed_by < 0)
+		return;
+	rank->asked[rank->n_asked++] = op;
+	grant(rank);
 }
 
 /* By time, then by number, as heapq orders tuples. */

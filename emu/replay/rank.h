@@ -1,5 +1,5 @@
 /* One rank's side of one repeat: what emu/replay/loop.py, state.py and slots.py say in Python, for plans of sends,
- * computing and centres. Python owns all memory (clayout.py has the same layouts) but copies of what must wait to be added.
+ * computing, centres and locks. Python owns all memory (clayout.py has the same layouts) but copies of what must wait to be added.
  */
 #ifndef RANK_H
 #define RANK_H
@@ -25,7 +25,8 @@ struct transfer { /* a send or a receive of the rank */
 struct operation {
 	int64_t gap_ns, computing_ns, computed_ns;
 	int32_t left, gate_left;
-	uint8_t computes, is_logged, unused[6];
+	int32_t freed_by; /* the operation after which the lock that it takes is free; -1: it takes none */
+	uint8_t computes, is_logged, is_prepared, unused; /* prepared: it waits for its lock alone */
 };
 
 struct lane { /* the sends to a peer, or receives from it, of one slot: they go in order */
@@ -33,6 +34,7 @@ struct lane { /* the sends to a peer, or receives from it, of one slot: they go 
 	int32_t peer, begin, end; /* its part of `in_order` */
 	int32_t next; /* which leaves, or arrives */
 	int32_t next_announced, asked; /* of receives; how many of them the source has asked for */
+	int32_t next_asked; /* which the source will ask for next */
 	int32_t credit; /* of sends: how many the receiver has announced */
 	int32_t has_rendezvous, is_of_sends;
 };
@@ -84,16 +86,18 @@ struct rank {
 	const int32_t *first_after, *after; /* operations whose gates wait for one */
 	struct access *accesses; /* room for three of each transfer */
 	int64_t *place; /* done, (all), under way, moved; or NULL */
-	int64_t delay_ns, stall_ns, heard_ns, late_gap_ns;
+	int64_t delay_ns, stall_ns, heard_ns, read_ns, late_gap_ns;
 	int32_t announced_ahead; /* see Matching in slots.py */
 	int32_t is_joining; /* messages that wait for a peer leave by one call; else each by one of its own, as in gloo */
 	int32_t n_transfers, n_ops, n_lanes, n_peers;
 	int32_t n_unfinished, n_uncomputed, n_done, n_accesses, n_under_way, failed_peer;
+	int32_t lock_freed_by; /* the operation after which the rank's lock is free; -1: it is */
 
 	/* what has become possible, and what follows from it */
 	int32_t *possible, n_possible; /* transfers */
 	int32_t *gaps, n_gaps; /* operations */
 	int32_t *touched, n_touched; /* peers with something to send, in this order: a ring from first_touched on */
+	int32_t *asked, n_asked; /* operations whose sources have asked for the lock, in this order */
 	uint8_t **held; /* by our half of a swap: a copy of what of the other half is still to be added */
 	struct heap computing, delayed;
 	int32_t epoll, first_touched, error_number;
@@ -103,6 +107,7 @@ struct rank {
 void rank_begin(struct rank *rank);
 void rank_finished(struct rank *rank, int32_t transfer);
 void rank_opened(struct rank *rank, int32_t op);
+void rank_asked(struct rank *rank, int32_t transfer);
 void heap_push(struct heap *heap, int64_t due_ns, int32_t number);
 int32_t heap_pop(struct heap *heap);
 

@@ -31,6 +31,7 @@ from gradwire.traces.schedules.pacing import ANNOUNCED_AHEAD
 from gradwire.traces.schedules.schedule import Gate, Op, Schedule
 from gradwire.traces.schedules.sends import Send
 from tests.made_plans import schedule_plan, unchecked_plan
+from tests.made_servers import first_come_job
 
 MADE: list[tuple[int, str]] = [
     (2, "ring"),
@@ -132,6 +133,28 @@ def test_both_loops_add_up_the_same_and_say_the_same_to_each_rank(n_ranks: int, 
             ]
 
 
+def test_both_loops_serve_workers_one_by_one_and_in_the_order_in_which_they_ask() -> None:
+    """Workers 1 to 4 ask 20 ms after each other, and all before 100 ms have been computed for the first."""
+    job, served = first_come_job([[20, 0], [40], [60], [80]], 100)
+    schedule = expand(job)
+    plan = schedule_plan("star:hosts=5", schedule)
+    of_push = {each.push: each for each in served}
+    for made in (CompiledLoop, lambda each: Loop(each, Aggregating(plan, each.rank, ()))):
+        server, *_ = (each for each in carried_out(plan, made)[0] if each.rank == 0)
+        came_ns = {
+            send: ns for send, ns in server.times.arrived_ns.items() if schedule.sends[send].op in of_push
+        }
+        in_order = sorted(came_ns, key=lambda send: came_ns[send])
+        assert [of_push[schedule.sends[send].op].worker for send in in_order] == [1, 2, 3, 4, 1]
+        apart_ns = np.diff([came_ns[send] for send in in_order])
+        assert (apart_ns >= 100_000_000).all()
+        for (
+            send,
+            ns,
+        ) in came_ns.items():  # what is computed for a push follows it, and begins when it was there
+            assert server.times.computing_ns[schedule.sends[send].op + 1] == ns
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_halves_of_a_swap_that_cross_while_both_are_still_being_sent_add_up(dtype: DType) -> None:
     """Of 8 MiB a socket takes a part at a time, so what comes in is added behind what has left."""
@@ -191,27 +214,39 @@ def test_in_whatever_order_things_happen_the_same_becomes_possible(seed: int) ->
     ops = draw.randint(1, 3)
     parts = [expand(made_allreduce(n_ranks, 400), name) for _ in range(ops)]
     schedule = joined(parts, draw)
+    compare_what_becomes_possible(schedule, draw.randrange(schedule.n_ranks), draw)
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("rank", [0, 1])
+def test_whoever_asks_first_the_same_gets_the_lock(seed: int, rank: int) -> None:
+    draw = random.Random(seed)
+    times_ms = [[draw.choice((0, 1)) for _ in range(draw.randint(1, 4))] for _ in range(draw.randint(1, 4))]
+    job, _ = first_come_job(times_ms, draw.choice((0, 1)))
+    compare_what_becomes_possible(expand(job), rank, draw)
+
+
+def compare_what_becomes_possible(schedule: Schedule, rank: int, draw: random.Random) -> None:
+    """To a rank in C and to one in Python, of which each thing that may happen next happens at random."""
     plan = schedule_plan(f"star:hosts={schedule.n_ranks}", schedule)
-    rank = draw.randrange(schedule.n_ranks)
     loop, state = loop_of(plan, rank), RankState(plan.schedule, rank)
     here = {int(number): place for place, number in enumerate(loop.numbers)}
     op_here = {int(op): place for place, op in enumerate(loop.op_numbers)}
     library().rank_begin(loop.rank)
     happened, said = state.begin(), taken(loop)
-    under_way: list[tuple[bool, int]] = []
+    under_way: list[tuple[str, int]] = [
+        ("asked", number) for number in here if schedule.sends[number].dst == rank
+    ]
     while True:
         assert tuple(map(sorted, said)) == tuple(map(sorted, of(happened)))
         sends, receives, gaps = said
-        under_way += [(False, op) for op in gaps] + [(True, number) for number in sends + receives]
+        under_way += [("opened", op) for op in gaps] + [("finished", number) for number in sends + receives]
         if not under_way:
             break
-        is_transfer, number = under_way.pop(draw.randrange(len(under_way)))
-        if is_transfer:
-            library().rank_finished(loop.rank, here[number])
-            happened = state.finished(number)
-        else:
-            library().rank_opened(loop.rank, op_here[number])
-            happened = state.opened(number)
+        what, number = under_way.pop(draw.randrange(len(under_way)))
+        place = op_here[number] if what == "opened" else here[number]
+        getattr(library(), f"rank_{what}")(loop.rank, place)
+        happened = getattr(state, what)(number)
         said = taken(loop)
     assert state.is_done
     assert (loop.rank.n_unfinished, loop.rank.n_uncomputed, loop.rank.n_done) == (0, 0, state.n_done)
