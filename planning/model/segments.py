@@ -32,7 +32,10 @@ TCP has *taken* an item, so that its sender goes on, when its last byte is in th
 *arrived* when its last byte has.  A sender fills the buffer, whose limit the last segment in it may cross
 (`sk_stream_memory_free` in include/net/sock.h), and is woken when a third of it is free
 (`sk_stream_is_writeable`).  So a message is taken in steps: the last byte of 170 kB at 20 Mb/s when 87 kB
-have arrived, 33.5 ms after the first, as measured.  Who had to wait goes on after the tasklet above: its next
+have arrived, 33.5 ms after the first, as measured.  Where nothing is in its way, the first segment arrives
+while the sender still copies, and if it is acknowledged by then, which takes 20 to 100 µs and is a matter of
+chance, one more finds room: over 100 Mb/s a message of 170 kB then is taken at once, not after 4 ms.  Who had
+to wait goes on after the tasklet above: its next
 notice finds two segments of its data on their way, not one.
 
 TCP gives a segment half of the congestion window at most (`tcp_cwnd_test` in net/ipv4/tcp_output.c).  That
@@ -70,6 +73,9 @@ SEGMENT_OVERHEAD_NBYTES = 864
 # % were cut on a leaf-spine, 14 and 15 % on a star, 21 and 28 % on a fat-tree, 20 and 47 % on a BiGraph;
 # windows of up to 48 packets cut 28 %.
 WINDOW_PACKETS = (23, 48)
+# How often the first segment is acknowledged before the socket is full: in six live trainings of a job with
+# two asynchronous servers 0.44 of 1,221 messages were taken at once, in replays of it 0.32 of 1,745.
+EARLY_SHARE = 0.4
 MOST_STEPS = 600_000  # segments times links, each of which takes up to 3 µs
 
 
@@ -140,6 +146,7 @@ class SegmentNetwork:
         self._unsent_nbytes = [0.0] * len(paths)  # bytes of each connection
         self._most_unsent_nbytes = [0.0] * len(paths)  # ever
         self._n_windows = 0
+        self._n_filled = 0
         self._n_under_way = [0] * len(paths)  # segments
         self._weight_nbytes = [0.0] * len(paths)  # of those, in bytes of the kernel's memory
         self._written_nbytes = [0.0] * len(paths)  # bytes of each connection
@@ -204,18 +211,25 @@ class SegmentNetwork:
         self._most_unsent_nbytes[flow] = max(self._most_unsent_nbytes[flow], self._unsent_nbytes[flow])
         self._written_nbytes[flow] += message.nbytes
         self._ends[flow].append((self._written_nbytes[flow] - ROUNDING_NBYTES, message.event))
-        if message.event.what is EventKind.ARRIVED:
-            taken = NetworkEvent(EventKind.TAKEN, message.event.item)
-            self._buffered[flow].append((self._taken_nbytes(flow) - ROUNDING_NBYTES, taken))
-            self._events += self._reached(self._buffered[flow], flow)
+        before_nbytes = self._arrived_nbytes[flow]
         unsent = self._unsent_nbytes[flow]
         if unsent >= self._segment_nbytes or self._weight_nbytes[flow] < unsent + SEGMENT_OVERHEAD_NBYTES:
             self._send(flow, now_s)
+        if message.event.what is EventKind.ARRIVED:
+            taken = NetworkEvent(EventKind.TAKEN, message.event.item)
+            self._buffered[flow].append((self._taken_nbytes(flow, before_nbytes) - ROUNDING_NBYTES, taken))
+            self._events += self._reached(self._buffered[flow], flow)
 
-    def _taken_nbytes(self, flow: int) -> float:
-        """How much has arrived when all that is written is in the buffer of the connection's socket."""
+    def _taken_nbytes(self, flow: int, before_nbytes: float) -> float:
+        """How much has arrived when all that is written is in the buffer of the connection's socket.
+
+        `before_nbytes` had arrived before it was written.
+        """
         if not self._buffered[flow]:
-            self._filled_from_nbytes[flow] = self._arrived_nbytes[flow]
+            now_nbytes = self._arrived_nbytes[flow]
+            self._n_filled += now_nbytes > before_nbytes
+            is_early = now_nbytes > before_nbytes and self._n_filled * GOLDEN % 1 < EARLY_SHARE
+            self._filled_from_nbytes[flow] = now_nbytes if is_early else before_nbytes
         return self._socket.taken_nbytes(self._filled_from_nbytes[flow], self._written_nbytes[flow])
 
     def _send(self, flow: int, now_s: float) -> None:

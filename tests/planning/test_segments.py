@@ -9,6 +9,7 @@ import pytest
 from gradwire.planning.model.hosts import RELEASE_S, HostCosts
 from gradwire.planning.model.network import EventKind, NetworkEvent
 from gradwire.planning.model.segments import (
+    EARLY_SHARE,
     SEGMENT_OVERHEAD_NBYTES,
     WINDOW_PACKETS,
     SegmentNetwork,
@@ -165,6 +166,26 @@ def test_a_sender_that_filled_its_socket_goes_on_when_a_third_of_that_is_free() 
     found = times_s(made, [(0.0, 0, 0, 3 * S), (0.0, 0, 1, 7 * S)])
     assert found[NetworkEvent(EventKind.TAKEN, 0)] == 0.0
     assert found[NetworkEvent(EventKind.TAKEN, 1)] == pytest.approx(4 * S / FAST + RELEASE_S)
+
+
+def test_the_first_segment_makes_room_for_one_more_in_some_of_many_cases() -> None:
+    """Of messages of seven segments, of which a socket holds six, where nothing is in their way."""
+    made = network([[0]], [FAST], buffer=6 * (S + SEGMENT_OVERHEAD_NBYTES))
+    starts_s = [float(second) for second in range(1000)]
+    found = times_s(made, [(at_s, 0, item, 7 * S) for item, at_s in enumerate(starts_s)])
+    waited_s = [found[NetworkEvent(EventKind.TAKEN, item)] - at_s for item, at_s in enumerate(starts_s)]
+    n_at_once = sum(each_s == 0 for each_s in waited_s)
+    assert n_at_once == pytest.approx(1000 * EARLY_SHARE, abs=2)
+    assert [each_s for each_s in waited_s if each_s] == pytest.approx(
+        [S / FAST + RELEASE_S] * (1000 - n_at_once)
+    )
+
+
+def test_a_segment_that_waits_for_its_port_makes_no_room() -> None:
+    made = network([[0]], [FAST], buffer=6 * (S + SEGMENT_OVERHEAD_NBYTES))
+    handed = [(at_s, 0, 2 * n + k, (S, 7 * S)[k]) for n in range(100) for k, at_s in enumerate((n, n + 1e-6))]
+    found = times_s(made, handed)
+    assert all(found[NetworkEvent(EventKind.TAKEN, 2 * n + 1)] > n + S / FAST for n in range(100))
 
 
 def test_a_socket_that_holds_nothing_gives_up_each_item_as_it_arrives() -> None:
