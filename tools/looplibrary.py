@@ -53,9 +53,11 @@ def build() -> None:
     # numba tries both compilers first; of a machine with nothing but Debian's clang it would take gcc's.
     for name, command in (("CC", "clang"), ("CXX", "clang++"), ("LDSHARED", "clang -shared")):
         os.environ.setdefault(name, command)
-    pycc: Any = import_module("numba.pycc")
     FOLDER.mkdir(exist_ok=True)
     with TemporaryDirectory(dir=FOLDER) as folder:  # the old one may be in use
+        # An empty cache: numba's own is by file, and does not notice a new constant that the file imports.
+        os.environ["NUMBA_CACHE_DIR"] = folder
+        pycc: Any = import_module("numba.pycc")
         library = pycc.CC(NAME)
         library.output_dir = folder
         for one in wanted:
@@ -64,7 +66,7 @@ def build() -> None:
             (overload,) = made.overloads.values()
             library.export(one.built_name, overload.signature)(one.function)
         library.compile()
-        for path in Path(folder).iterdir():
+        for path in Path(folder).glob(f"{NAME}.*"):
             path.replace(FOLDER / path.name)
 
 

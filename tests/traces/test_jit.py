@@ -95,3 +95,30 @@ def test_a_loop_that_is_in_no_library_is_compiled_when_called() -> None:
     assert loop.built is None
     assert loop(np.arange(10)) == 3
     assert loop.py_func is n_below_limit
+
+
+MADE_BY_SET_UP = """
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+sys.path.insert(0, {0!r})
+from loop import entry
+from gradwire.tools import looplibrary
+looplibrary.FOLDER = Path({0!r})
+looplibrary.entries = lambda: [entry]
+looplibrary.build()
+(path,) = looplibrary.FOLDER.glob("loops.*.so")
+library = module_from_spec(spec_from_loader("loops", ExtensionFileLoader("loops", str(path))))
+print(getattr(library, entry.built_name)(4))
+"""
+
+
+def test_set_up_compiles_a_loop_again_when_a_constant_from_another_file_changes(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").write_text(
+        "from limit import LIMIT\nfrom gradwire.traces.packets.jit import compiled\n"
+        "@compiled\ndef is_below(value: int) -> bool:\n    return value < LIMIT\n"
+        "@compiled\ndef entry(value: int) -> bool:\n    return is_below(value)\n"
+    )
+    for limit, answer in ((3, "False"), (50, "True")):
+        (tmp_path / "limit.py").write_text(f"LIMIT = {limit}\n")
+        assert printed(MADE_BY_SET_UP.format(str(tmp_path))).splitlines()[-1] == answer
