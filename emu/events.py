@@ -66,8 +66,8 @@ def load_events(folder: Path, plan: Plan, repeat: int) -> Events:
     known = {name: place for place, name in enumerate(EVENTS)}
     places = [known.get(name, -1) for name in text.dictionary.to_pylist()]
     if -1 in places:
-        raise BadRun(path, f"there is no event {text.dictionary.to_pylist()[places.index(-1)]!r}")
-    columns = {name: table[name].to_numpy().astype(np.int64) for name in names if name != "event"}
+        raise BadRun(path, f"there is no event {text.dictionary.to_pylist()[places.index(-1)][:40]!r}")
+    columns = {name: table[name].to_numpy() for name in names if name != "event"}
     event = np.array(places, np.int64)[text.indices.to_numpy()] if places else np.zeros(0, np.int64)
     events = Events(event=event, **columns)
     _check(path, plan, events)

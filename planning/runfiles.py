@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 TEXTS = {"interface", "event"}  # the columns of tables that are text; all others are whole numbers
 INCOMPLETE = ".incomplete"  # ends the name of the folder of a run that is under way, or was never finished
+MOST_ROW_NBYTES = 1000  # of a table, unpacked; an event has 72 and its name
 Value = TypeVar("Value")
 
 
@@ -87,12 +88,20 @@ def read_table(
         for name in ("repeat", *wanted):
             if name not in schema.names:
                 raise BadRun(path, f"it has no column {name}")
+            if schema.names.count(name) > 1:
+                raise BadRun(path, f"it has several columns {name}")
             kind = schema.field(name).type
-            if not (pa.types.is_string(kind) if name in TEXTS else pa.types.is_integer(kind)):
+            if kind != (pa.string() if name in TEXTS else pa.int64()):
                 raise BadRun(path, f"its column {name} has the wrong type, {kind}")
         if most is not None and described.num_rows > most:
             raise BadRun(path, f"it has {described.num_rows:,} rows, and the plan explains {most:,} at most")
+        groups = map(described.row_group, range(described.num_row_groups))
+        nbytes = sum(group.total_byte_size for group in groups)
+        if nbytes > MOST_ROW_NBYTES * (described.num_rows + 100):
+            raise BadRun(path, f"its {described.num_rows:,} rows would be {nbytes:,} bytes")
         table = pq.read_table(path, columns=wanted, filters=pc.field("repeat") == repeat)
+    except PermissionError:
+        raise
     except (pa.ArrowException, OSError) as error:
         raise BadRun(path, "it is not a complete Parquet file") from error
     for name in columns:

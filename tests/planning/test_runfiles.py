@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gradwire.emu.events import load_events
 from gradwire.planning import plan as plans
 from gradwire.planning.fabrics.fabric import Egress
 from gradwire.planning.failures import Failure
@@ -149,6 +150,50 @@ def test_what_is_whole_but_cannot_be_is_refused_with_its_place(
     with pytest.raises(BadRun) as caught:
         load_run(folder)
     assert str(caught.value) == f"{path}: {reason}; run it again"
+
+
+def _twice(table: pa.Table) -> pa.Table:
+    return table.append_column("send", table["send"])
+
+
+def _unsigned(table: pa.Table) -> pa.Table:
+    return table.set_column(0, "repeat", table["repeat"].cast(pa.uint64()))
+
+
+def _huge(table: pa.Table) -> pa.Table:
+    """A small file, as each of its rows is the same."""
+    return table.set_column(
+        table.schema.names.index("event"), "event", pa.array(["x" * 10**6] * len(table), pa.string())
+    )
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "reason"),
+    [
+        (_twice, "it has several columns send"),
+        (_unsigned, "its column repeat has the wrong type, uint64"),
+        (_huge, r"its \d+ rows would be [\d,]{9,} bytes"),
+    ],
+)
+def test_a_table_with_other_columns_than_ours_is_refused(
+    tmp_path: Path, runs: dict[bool, Path], spoilt: Callable[[pa.Table], pa.Table], reason: str
+) -> None:
+    path = shutil.copytree(runs[False], tmp_path / "run") / "events" / "repeat-0.parquet"
+    pq.write_table(spoilt(pq.read_table(path)), path, compression="zstd", use_dictionary=False)
+    assert path.stat().st_size < 10**5
+    with pytest.raises(BadRun, match=reason):
+        load_run(path.parents[1])
+
+
+def test_a_table_that_may_not_be_read_is_not_called_incomplete(
+    runs: dict[bool, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(pq, "read_metadata", refuse)
+    with pytest.raises(PermissionError, match=r"events/repeat-0\.parquet"):
+        load_events(runs[False], PLAN, 0)
 
 
 def test_files_of_two_runs_do_not_belong_together(tmp_path: Path) -> None:
