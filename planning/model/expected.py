@@ -64,7 +64,7 @@ DRAWS, MOST_DRAWN_OPS, MOST_DRAWN_SENDS = 5, 3, 1_000
 RELEASES_S = (RELEASE_S, 10e-6, 30e-6)
 PARTS = (0.25, 0.5, 0.75, 1.0)  # of hosts' times
 FREE = 1000.0  # times as fast are links that cost nothing
-MOST_ASSUMED_SENDS = 20_000  # the model takes 60 µs for each, and is asked up to seven times
+MOST_ASSUMED_SENDS = 20_000  # the model takes 60 µs for each, and is asked up to eleven times
 
 
 def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True, n_draws: int = DRAWS) -> Expected:
@@ -142,7 +142,7 @@ def _machine_share(time_s: Callable[..., float], releases_s: Sequence[float]) ->
     alone_s = time_s(1.0, first_s, 1 / FREE) - time_s(0.0, first_s, 1 / FREE)
     share = min(share, alone_s / whole_s)
     if share <= LEAST_DOUBTED_SHARE:
-        return share
+        return max(0.0, share)
     times_s = [median(time_s(part, release_s) for release_s in releases_s) for part in PARTS]
     return max(0.0, min(share, linear_regression(PARTS, times_s).slope / whole_s))
 

@@ -20,7 +20,9 @@ from gradwire.planning.model.expected import (
     ASSUMED,
     MAX_ERROR,
     MODEL_ERROR,
+    RELEASES_S,
     TIMER_ERROR,
+    _machine_share,
     expected,
     foreseen,
     host_costs,
@@ -215,3 +217,12 @@ def test_hosts_let_the_pushes_and_pulls_of_a_server_overlap(algorithm: str) -> N
     known = foreseen(plan)
     assert known is not None and closed_s is not None
     assert 1 < known.predicted_s / closed_s < 1.3
+
+
+def test_hosts_that_are_quicker_where_they_cost_more_have_no_part_of_the_time() -> None:
+    """By chance: ranks that keep step meet on free links, and others do not."""
+
+    def time_s(part: float, _release_s: float, slower: float = 1.0) -> float:
+        return (1.0 if part else 0.8) if slower == 1 else (0.10 if part else 0.15)
+
+    assert _machine_share(time_s, RELEASES_S) == 0
