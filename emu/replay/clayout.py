@@ -41,6 +41,7 @@ LANE = np.dtype(
                 "next",
                 "next_announced",
                 "asked",
+                "announced_ahead",
                 "next_asked",
                 "credit",
                 "has_rendezvous",
@@ -103,7 +104,7 @@ class Rank(ctypes.Structure):
             )
         ),
         *((name, c_int64) for name in ("delay_ns", "stall_ns", "heard_ns", "read_ns", "late_gap_ns")),
-        *((name, c_int32) for name in ("announced_ahead", "is_joining")),
+        ("is_joining", c_int32),
         *((name, c_int32) for name in ("n_transfers", "n_ops", "n_lanes", "n_peers", "n_unfinished")),
         *((name, c_int32) for name in ("n_uncomputed", "n_done", "n_accesses", "n_under_way", "failed_peer")),
         ("lock_freed_by", c_int32),

@@ -32,7 +32,7 @@ from gradwire.emu.replay.outcome import Stalled
 from gradwire.emu.replay.rankrepeat import RankRepeat
 from gradwire.emu.replay.slots import slots_of
 from gradwire.traces.schedules.outbox import FIFO
-from gradwire.traces.schedules.pacing import ANNOUNCED_AHEAD
+from gradwire.traces.schedules.pacing import ALL_AHEAD, ANNOUNCED_AHEAD
 from gradwire.traces.schedules.schedule import Schedule
 from gradwire.traces.schedules.sends import Edges, Sends, swaps
 
@@ -80,7 +80,6 @@ class CompiledLoop:
             place=own.place.address if own.place is not None else None,
             delay_ns=schedule.send_delay_ns,
             stall_ns=int(own.stall_s * 1e9),
-            announced_ahead=ANNOUNCED_AHEAD,
             is_joining=not own.is_as_captured,
             n_transfers=len(self.numbers),
             n_ops=len(self.ops),
@@ -218,6 +217,8 @@ class CompiledLoop:
         lanes["next"] = lanes["next_announced"] = lanes["next_asked"] = begins
         rendezvous = np.array([each.rendezvous for each in schedule.ops], np.bool_)
         lanes["has_rendezvous"] = rendezvous[sends.op[order]][begins]
+        _, other_way, n_ways = np.unique(lanes[["peer", "slot"]], return_inverse=True, return_counts=True)
+        lanes["announced_ahead"] = np.where(n_ways[other_way] == 1, ANNOUNCED_AHEAD, ALL_AHEAD)
         self.transfers["lane"][order] = np.repeat(np.arange(len(begins)), lanes["end"] - begins)
         return lanes, order.astype(np.int32)
 

@@ -34,6 +34,7 @@ struct lane { /* the sends to a peer, or receives from it, of one slot: they go 
 	int32_t peer, begin, end; /* its part of `in_order` */
 	int32_t next; /* which leaves, or arrives */
 	int32_t next_announced, asked; /* of receives; how many of them the source has asked for */
+	int32_t announced_ahead; /* of receives, at most: see Matching in slots.py */
 	int32_t next_asked; /* which the source will ask for next */
 	int32_t credit; /* of sends: how many the receiver has announced */
 	int32_t has_rendezvous, is_of_sends;
@@ -87,7 +88,6 @@ struct rank {
 	struct access *accesses; /* room for three of each transfer */
 	int64_t *place; /* done, (all), under way, moved; or NULL */
 	int64_t delay_ns, stall_ns, heard_ns, read_ns, late_gap_ns;
-	int32_t announced_ahead; /* see Matching in slots.py */
 	int32_t is_joining; /* messages that wait for a peer leave by one call; else each by one of its own, as in gloo */
 	int32_t n_transfers, n_ops, n_lanes, n_peers;
 	int32_t n_unfinished, n_uncomputed, n_done, n_accesses, n_under_way, failed_peer;

@@ -90,9 +90,9 @@ static void leave(struct rank *rank, struct lane *lane)
 /* Announce the receives of a lane that may be announced, many at a time. */
 static void answer(struct rank *rank, struct lane *lane)
 {
-	if (lane->next_announced - lane->next > rank->announced_ahead / 2)
+	if (lane->next_announced - lane->next > lane->announced_ahead / 2)
 		return;
-	while (lane->next_announced < lane->end && lane->next_announced - lane->next < rank->announced_ahead &&
+	while (lane->next_announced < lane->end && lane->next_announced - lane->next < lane->announced_ahead &&
 		(lane->asked || !lane->has_rendezvous)) {
 		struct transfer *receive = &rank->transfers[rank->in_order[lane->next_announced]];
 

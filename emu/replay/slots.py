@@ -8,7 +8,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 
 from gradwire.traces.framing.gloo import PREFIXES, pack_slot
-from gradwire.traces.schedules.pacing import ANNOUNCED_AHEAD
+from gradwire.traces.schedules.pacing import ALL_AHEAD, ANNOUNCED_AHEAD
 from gradwire.traces.schedules.schedule import Schedule
 
 TAG_LIMIT = 1 << 32
@@ -47,9 +47,10 @@ class Matching:
 
     In each slot a send leaves after those before it, when its data are there and the receiver has announced
     it.  Receives are announced in the order of their sends, too, and those of a slot with rendezvous one for
-    each send that the source has announced.  Of what has not begun to come in, not more than ANNOUNCED_AHEAD
-    are announced, and no others until half of those have come: a notice costs both ranks what small data
-    would.
+    each send that the source has announced.  Where the rank sends nothing to the peer in the slot, not more
+    than ANNOUNCED_AHEAD are announced of what has not begun to come in, and no others until half of those
+    have come: a notice costs both ranks what small data would.  Where it does, as to a parameter server, a
+    notice that is not out at the beginning would wait behind what the rank has queued to send there.
     """
 
     def __init__(self, schedule: Schedule, rank: int, repeat: int) -> None:
@@ -62,6 +63,7 @@ class Matching:
         self._credit: defaultdict[Key, int] = defaultdict(int)
         self._rendezvous = {slot for slot, op in zip(self.slots, schedule.ops, strict=True) if op.rendezvous}
         self._to_announce = {key: deque(numbers) for key, numbers in receives.items()}
+        self._ahead = {key: ALL_AHEAD if key in sends else ANNOUNCED_AHEAD for key in receives}
         self._posted: set[int] = set()
         self._asked: defaultdict[Key, int] = defaultdict(int)
         self._to_ask = {key: deque(numbers) for key, numbers in receives.items()}
@@ -85,10 +87,10 @@ class Matching:
         waiting = self._to_announce.get(key)
         if key[1] not in self._rendezvous:
             self._asked[key] = len(waiting or ())
-        if not waiting or self._n_ahead(key) > ANNOUNCED_AHEAD // 2:
+        if not waiting or self._n_ahead(key) > self._ahead[key] // 2:
             return
         while waiting and waiting[0] in self._posted and self._asked[key]:
-            if self._n_ahead(key) == ANNOUNCED_AHEAD:
+            if self._n_ahead(key) == self._ahead[key]:
                 return
             self._asked[key] -= 1
             yield waiting.popleft()

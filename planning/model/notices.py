@@ -1,17 +1,19 @@
 """How far ahead receivers announce, as the agents do (emu.replay.slots): many sends of a slot at a time."""
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 
 from gradwire.traces.schedules.pacing import ANNOUNCED_AHEAD
 
 
 class Notices:
     """By lane, the sends of a slot from one rank to another: how many are announced that have not come, and
-    which might be but have to wait until half of those have.
+    which might be but have to wait until half of those have.  In lanes of `both_ways`, whose receivers send
+    to their sources in the slot as well, none has to wait.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, both_ways: Collection[Hashable] = ()) -> None:
+        self._both_ways = both_ways
         self._n_ahead: Counter[Hashable] = Counter()
         self._waiting: defaultdict[Hashable, deque[int]] = defaultdict(deque)
 
@@ -27,6 +29,10 @@ class Notices:
 
     def _next(self, lane: Hashable) -> list[int]:
         waiting = self._waiting[lane]
+        if lane in self._both_ways:
+            announced = [*waiting]
+            waiting.clear()
+            return announced
         if not waiting or self._n_ahead[lane] > ANNOUNCED_AHEAD // 2:
             return []
         announced = [

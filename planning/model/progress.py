@@ -80,7 +80,8 @@ class Progress:
         self._order = ordered(schedule, items, notices=hosts is not None)
         self._waits = list(self._order.waits)  # what each item still waits for
         self._noticed = [hosts is None] * self._n_sends  # the receiver is known to be ready
-        self._notices = Notices()
+        lanes = {self._lane(number) for number in range(self._n_sends)} if hosts else set[Lane]()
+        self._notices = Notices({(a, b, slot) for a, b, slot in lanes if (b, a, slot) in lanes})
         self._noticed_s: dict[Lane, float] = {}  # when the last came
         self._outboxes = self._made_outboxes()
         self._agreed: set[int] = set()  # items that one end is ready for, until the other is

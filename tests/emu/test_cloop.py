@@ -6,6 +6,7 @@ import socket
 import struct
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -407,6 +408,27 @@ def test_c_announces_ahead_of_what_comes_and_joins_messages_unless_they_are_as_c
     theirs.close()
     apart, joined = [[1] * first, [1] * half], [[first], [half]]
     assert counts == (apart if is_as_captured else joined)
+
+
+def test_c_announces_all_at_once_where_data_go_both_ways() -> None:
+    """The test is rank 0: it sends 96 messages and gets as many."""
+    n = 3 * ANNOUNCED_AHEAD
+    ours, theirs = socket.socketpair()
+    sends = tuple(Send(0, i % 2, 1 - i % 2, 4 * i, 4, reduce=False) for i in range(2 * n))
+    schedule = Schedule.of(2, (Op("message", 8 * n, tag=2),), sends)
+    ours.settimeout(5)
+    theirs.setblocking(False)
+    loop = CompiledLoop(own_of(unchecked_plan("star:hosts=2", schedule), 1, [RankConnection(theirs, 0)]))
+    thread = threading.Thread(target=suppressed_run, args=(loop,))
+    thread.start()
+    said = b""
+    while len(said) < 2 * n * PREAMBLE_NBYTES:  # that it is ready to receive, and to send
+        said += ours.recv(1 << 16)
+    opcodes = Counter(struct.unpack_from("<6Q", said, at)[1] for at in range(0, len(said), PREAMBLE_NBYTES))
+    ours.close()
+    thread.join(5)
+    theirs.close()
+    assert opcodes == {Opcode.RECV_READY: n, Opcode.SEND_READY: n}
 
 
 def suppressed_run(loop: CompiledLoop) -> None:

@@ -84,3 +84,13 @@ def test_many_receives_are_announced_ahead_and_more_when_half_of_them_have_come(
         assert matching.arriving((0, 2), 4) == number
         more = range(number + 1 + half, number + 1 + 2 * half) if (number + 1) % half == 0 else ()
         assert list(matching.answering((0, 2))) == list(more)
+
+
+def test_where_data_go_both_ways_all_receives_are_announced_at_once() -> None:
+    """Later notices would wait behind what the rank has queued to send there."""
+    n = 3 * ANNOUNCED_AHEAD
+    sends = tuple(Send(0, i % 2, 1 - i % 2, 4 * i, 4, reduce=False) for i in range(2 * n))
+    matching = Matching(Schedule.of(2, (Op("message", 8 * n, tag=2),), sends), 1, repeat=0)
+    for number in range(0, 2 * n, 2):
+        matching.posted(number)
+    assert list(matching.answering((0, 2))) == list(range(0, 2 * n, 2))

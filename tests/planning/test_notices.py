@@ -26,3 +26,12 @@ def test_what_is_ready_only_later_is_announced_at_once_and_lanes_do_not_mind_eac
         notices.ready("lane", number)
     assert notices.ready("lane", 99) == []
     assert notices.ready("other", 100) == [100]
+
+
+def test_where_data_go_both_ways_all_is_announced_as_soon_as_it_may_be() -> None:
+    notices = Notices(both_ways={"both"})
+    for number in range(3 * ANNOUNCED_AHEAD):
+        assert notices.ready("both", number) == [number]
+    assert notices.came("both") == []
+    assert notices.ready("one", 0) == [0]
+    assert [notices.ready("one", 1 + number) for number in range(ANNOUNCED_AHEAD)][-1] == []

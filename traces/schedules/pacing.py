@@ -30,6 +30,7 @@ from gradwire.traces.schedules.sends import MAX_SENDS, Edges, Numbers, Sends, sw
 from gradwire.traces.units import one_of
 
 ANNOUNCED_AHEAD = 32  # of the sends of a slot, more than have come; a receiver catches up when half are used
+ALL_AHEAD = (1 << 31) - 1  # where data go both ways in the slot
 MAX_WAITS = 4 * MAX_SENDS  # of the sends of one operation for others; 80 bytes each while they are sorted
 _READS, _ADDS, _REPLACES = 0, 1, 2  # ways of accesses
 
