@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -9,6 +10,8 @@ import pytest
 
 from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.model.expected import ASSUMED, host_costs
+from gradwire.planning.model.simulation import simulate
 from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.algorithm import NotServedError
 from gradwire.traces.schedules.algorithms.servers import Layout, largest_share
@@ -109,6 +112,24 @@ def test_a_push_waits_for_nothing_and_a_pull_is_announced_at_once() -> None:
         assert kinds == [True] * 8 + [False] * 8
     assert all(not send.needs for send in sends if send.reduce)
     assert all(not send.ready for send in sends)
+
+
+@pytest.mark.parametrize(("p", "k"), [(6, 1), (6, 2), (6, 5), (6, 6), (16, 11)])
+def test_servers_take_a_piece_of_other_workers_behind_that_of_servers(p: int, k: int) -> None:
+    sends = expand(made_allreduce(p, k * 4096), f"ps:colocated,servers={k},chunk=1000").sends
+    starts = {(s, send.offset): None for s in range(k) for send in sends if send.reduce and send.dst == s}
+    before = {
+        (server, offset): last
+        for server in range(k)
+        for last, offset in pairwise(sorted(offset for owner, offset in starts if owner == server))
+    }
+    assert len(before) == 4 * k  # each server has five pieces
+    for send in sends:
+        last = before.get((send.dst, send.offset))
+        waits = send.reduce and send.src >= k and last is not None
+        due = {(s, send.dst, last) for s in range(k) if s != send.dst} if waits else set()
+        assert {(other.src, other.dst, other.offset) for other in (sends[n] for n in send.ready)} == due
+        assert all(sends[number].reduce for number in send.ready)
 
 
 def _needs(sends: Sequence[Send], send: Send) -> list[Send]:
@@ -222,6 +243,20 @@ def planned_s(layout: str, w: int = 16) -> float:
 def test_whole_tensors_keep_more_than_11_servers_from_helping(layout: str, factor: float) -> None:
     """Pieces of 1 % of the buffer, to be quick: the last is pulled by 16 workers after all is pushed."""
     assert factor <= planned_s(f"{layout},chunk=512KiB") < factor * 1.06 + 0.06
+
+
+@pytest.mark.parametrize("layout", ["colocated,servers=8,keys", "colocated,servers=8", "colocated,servers=4"])
+def test_where_some_workers_serve_the_model_with_hosts_keeps_to_the_closed_form(layout: str) -> None:
+    """The others would get ahead, and late notices wait behind pushes: 1.29, 1.14 and 1.24."""
+    scale, rate_bps, p = Fraction(1, 16), 20_000_000, 16
+    cell = Cell(parse_fabric(f"star:hosts={p},rate={rate_bps}"), f"ps:{layout}", "linear", "ecmp")
+    workload = made_allreduce(p, RESNET50_NBYTES)
+    plan = plan_of(cell, Experiment(workload, "test", scale=scale, keys=RESNET50))
+    hosts = replace(host_costs(ASSUMED, plan.transport), seed=1)
+    time_s = simulate(plan.fabric, plan.flows, plan.schedule, hosts=hosts).time_s
+    unit_s = RESNET50_NBYTES / 16 * 8 / (rate_bps * PAYLOAD_EFFICIENCY)
+    n_servers = 4 if "=4" in layout else 8
+    assert 1 < time_s / unit_s / (1 + (p - 2) / n_servers) < 1.12
 
 
 def test_keys_of_a_small_buffer_may_have_nothing_left() -> None:

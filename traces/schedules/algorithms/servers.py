@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradwire.traces.schedules.algorithm import NotServedError, Servers, check_ranks
-from gradwire.traces.schedules.algorithms.serving import Group, one_by_one, piece_sends, tiled
+from gradwire.traces.schedules.algorithms.serving import Group, one_by_one, piece_sends, servers_first, tiled
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES, chunk_starts
 from gradwire.traces.schedules.sends import MAX_SENDS, Nbytes, Sends, totals
@@ -93,7 +93,9 @@ def server_sends(layout: Layout, n_ranks: int, nbytes: int, hints: Hints) -> Sen
         for number, group in enumerate(groups)
     }
     sends = tiled(of_owner, owners, cuts)
-    return sends if layout.overlap else one_by_one(sends)
+    if not layout.overlap:
+        return one_by_one(sends)
+    return servers_first(sends, len(groups), n_ranks) if layout.kind == "colocated" else sends
 
 
 def _pieces(layout: Layout, n_servers: int, nbytes: int, hints: Hints) -> tuple[Owners, Nbytes]:

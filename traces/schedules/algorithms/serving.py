@@ -107,6 +107,31 @@ def _ordered(sends: Sends, order: NDArray[np.integer[Any]]) -> Sends:
     return replace(moved, needs=moved.needs.renumbered(new), ready=moved.ready.renumbered(new))
 
 
+def servers_first(sends: Sends, n_servers: int, n_workers: int) -> Sends:
+    """Servers take a piece from workers that do not serve when the one before is in from those that do.
+
+    The first `n_servers` of all workers serve, each one its own pieces.  Their pushes share their cables with
+    their pulls, and TCP gives a connection that waits at two links less than one that waits at one (its
+    segments in the fabric are few, planning.model.segments).  Without this the other workers would be far
+    ahead, all pulls wait for the servers' own pushes, and the cables be idle in the end: of 16 workers of
+    which 8 serve, packets took 1.14 times the closed form.
+    """
+    pushes = np.flatnonzero(sends.reduce)
+    order = np.lexsort((sends.src[pushes], sends.offset[pushes], sends.dst[pushes]))
+    pieces = pushes[order].reshape(-1, n_workers - 1)  # of each the pushes; those of servers come first
+    n_others = n_servers - 1
+    if not len(pieces) or not n_others or n_servers == n_workers:
+        return sends
+    follows = np.flatnonzero(np.diff(sends.dst[pieces[:, 0]]) == 0)
+    waiting, before = pieces[follows + 1, n_others:], pieces[follows, :n_others]
+    if waiting.size * n_others > MAX_NEEDS:
+        raise NotServedError("that many pieces wait for each other: choose a larger chunk=")
+    starts = np.zeros(len(sends) + 1, np.int32)
+    np.cumsum(np.bincount(waiting.ravel(), minlength=len(sends)) * n_others, out=starts[1:])
+    ids = np.repeat(before, n_workers - n_servers, axis=0)[np.argsort(waiting.ravel())]
+    return replace(sends, ready=Edges(starts, ids.ravel().astype(np.int32)))
+
+
 def one_by_one(sends: Sends) -> Sends:
     """The sends with steps one after the other: a rank begins one when all that it gets before is in.
 
