@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from gradwire import COMMAND
@@ -152,7 +153,7 @@ def print_outcomes(to: Console, paper: Paper, outcomes: Sequence[Outcome]) -> No
         )
     to.print("\nNot for a network laboratory to say:")
     for line in paper.cannot:
-        to.print(f"  {line}")
+        to.print(Padding(Text(line), (0, 0, 0, 2), expand=False))
 
 
 def show_expected(claim: Claim) -> str:
