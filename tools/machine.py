@@ -56,7 +56,7 @@ def tool_version(command: Sequence[str]) -> str | None:
     """The version in the first line that `command` prints; None if the tool is missing."""
     try:
         lines = _run(command).stdout.splitlines()
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):  # the second where a folder of PATH is closed to this user
         return None
     version = re.search(r"\d+(\.\d+)+|\d{6,}", lines[0]) if lines else None
     return version[0] if version else "of unknown version"
@@ -68,7 +68,7 @@ def kernel_has_openvswitch() -> bool:
         return True
     try:
         return _run(["modprobe", "--dry-run", "--quiet", "openvswitch"]).returncode == 0
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         return False
 
 

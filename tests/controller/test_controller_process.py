@@ -359,6 +359,7 @@ def test_half_a_message_and_silence_do_not_keep_switches_waiting() -> None:
             link.close()
 
 
+@pytest.mark.long
 def test_switches_that_do_not_come_are_named() -> None:
     with running("--fabric", SPEC, "--timeout", "0.2") as controller:
         assert (

@@ -42,6 +42,7 @@ def note(controller: Controller) -> str:
     return str(controller.process.stderr.readline())
 
 
+@pytest.mark.long
 def test_who_does_not_introduce_itself_as_a_switch_is_dropped_in_time_and_a_silent_switch_is_kept(
     impatient: Controller,
 ) -> None:
@@ -61,6 +62,7 @@ def test_who_does_not_introduce_itself_as_a_switch_is_dropped_in_time_and_a_sile
         assert all(len(those.heard[name]) > n for name, n in n_heard.items())
 
 
+@pytest.mark.long
 def test_more_strangers_than_there_is_room_for_are_dropped_and_the_switches_come_later() -> None:
     with listening(60, MOST) as controller:
         with ExitStack() as stack:

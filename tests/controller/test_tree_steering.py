@@ -170,6 +170,7 @@ def test_a_switch_that_was_away_has_the_new_tree_when_it_comes() -> None:
     assert world.carry_out() == world.wanted()
 
 
+@pytest.mark.long
 def test_a_process_with_trees_is_ready_and_writes_what_their_switches_counted(tmp_path: Path) -> None:
     plan, path = planted_plan(SPEC), tmp_path / "switches.json"
     save(plan, tmp_path / "plan.json")

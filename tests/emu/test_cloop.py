@@ -134,6 +134,7 @@ def test_both_loops_add_up_the_same_and_say_the_same_to_each_rank(n_ranks: int, 
             ]
 
 
+@pytest.mark.long
 def test_both_loops_serve_workers_one_by_one_and_in_the_order_in_which_they_ask() -> None:
     """Workers 1 to 4 ask 20 ms after each other, and all before 100 ms have been computed for the first."""
     job, served = first_come_job([[20, 0], [40], [60], [80]], 100)

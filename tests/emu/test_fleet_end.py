@@ -14,6 +14,7 @@ from gradwire.emu.watch import RunFailed, Watch
 from tests.made_tree_plans import star_tree, summed, tree_plan
 
 
+@pytest.mark.long
 def test_agents_that_do_not_end_by_themselves_are_waited_for_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -180,6 +180,7 @@ def test_garbage_on_its_port_does_not_keep_the_controller_from_its_switches(
     assert serving.process.poll() is None
 
 
+@pytest.mark.long
 def test_garbage_before_the_switches_come_does_not_keep_them_out() -> None:
     with running("--fabric", SPEC) as controller:
         for octets in GARBAGE.values():

@@ -181,6 +181,7 @@ def _run(octets: bytes) -> tuple[int, str]:
     return done.returncode, done.stderr.decode()
 
 
+@pytest.mark.long
 @needs_ns3
 def test_the_driver_refuses_what_is_not_a_plan() -> None:
     columns = problem(_small_plan())

@@ -61,6 +61,7 @@ def test_it_agrees_with_the_fluid_model(spec: str, algorithm: str) -> None:
     assert simgrid_s(plan) == pytest.approx(plan.prediction.fluid_s, rel=5e-3)
 
 
+@pytest.mark.long
 @needs_simgrid
 def test_a_long_chain_of_what_takes_no_time_is_no_deeper_than_a_short_one() -> None:
     n = 50_000

@@ -96,6 +96,7 @@ def talked(messages: list[bytes], at_once: int = 1) -> tuple[list[bytes], Any, A
     return answers, [entry._replace(flow=0) for entry in entries], in_force
 
 
+@pytest.mark.long
 @given(requests())
 @settings(max_examples=150, deadline=None)
 def test_many_at_once_do_what_each_does_alone(messages: list[bytes]) -> None:

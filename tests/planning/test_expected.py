@@ -171,6 +171,7 @@ def test_ranks_that_would_keep_step_without_a_machine_do_not_make_its_share_larg
     assert free.predicted_s < 0.92 * found.predicted_s
 
 
+@pytest.mark.long
 def test_a_run_of_one_collective_is_the_median_of_five_draws_and_a_plan_draws_nothing() -> None:
     made = schedule_plan("bigraph:n=4,m=2,rate=100M", expand(made_allreduce(8, 1 << 18), "ring"))
     hosts = HostTimes(Range(50e-6, 67e-6, 140e-6), Range(0.6e-3, 0.7e-3, 0.8e-3), wire_s=0.0, n_cpus=2)

@@ -154,6 +154,7 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(fabric, draw(st.integers(1, len(fabric.hosts) // 2)), terms)
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(cases(), st.data())
 def test_whatever_the_controller_hears_of_a_plans_failures_there_is_a_tree_for_every_job_that_has_one(

@@ -8,6 +8,8 @@ import pytest
 
 from gradwire.tools.sweep import run_study
 
+pytestmark = pytest.mark.real
+
 STUDY = """
 jobs:
   sums: {bench: allreduce, begin: 1MiB, ranks: 2}

@@ -128,6 +128,7 @@ def laboratory(folder: Path, runs: FakeRuns) -> Laboratory:
     return Laboratory(folder, RunOptions(repeats=3), lambda text: None, runs)
 
 
+@pytest.mark.long
 def test_a_fabric_is_calibrated_once_before_its_first_cell(tmp_path: Path) -> None:
     runs = FakeRuns()
     lab = laboratory(tmp_path, runs)
@@ -170,6 +171,7 @@ def test_a_time_outside_the_error_bar_is_not_valid(tmp_path: Path, factor: float
     assert any("its predicted time" in reason for reason in row.reasons) == unaccounted
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("iteration", "exposed", "valid"), [(1.0, 1.0, True), (1.2, 1.0, False), (1.0, 1.2, False)]
 )
@@ -207,6 +209,7 @@ def test_a_row_is_left_in_its_folder_with_its_verdict(tmp_path: Path) -> None:
     assert row.verdict == "valid"
 
 
+@pytest.mark.long
 def test_wrong_elements_and_a_fabric_that_does_not_carry_one_flow_make_it_not_valid(tmp_path: Path) -> None:
     wrong = laboratory(tmp_path / "a", FakeRuns(time_s=LARGE_S, wrong=1)).row(LARGE)
     assert (wrong.verdict, wrong.reasons) == ("not valid", ("3 wrong elements",))
@@ -232,6 +235,7 @@ def test_how_long_flows_went_on_moving_is_said_of_adaptive_routes_alone(tmp_path
     assert moving.settled_s == Spread(0.0, 0.0, 0.0)  # FakeRuns has no controller
 
 
+@pytest.mark.long
 def test_why_a_run_on_moving_routes_is_slow_is_said_of_its_paths_as_planned(tmp_path: Path) -> None:
     """On drawn hosts hashed flows meet on some seed; the same paths are adaptive's to begin with."""
     job = replace(JOB, seed=2)
@@ -250,6 +254,7 @@ def test_why_a_run_on_moving_routes_is_slow_is_said_of_its_paths_as_planned(tmp_
     assert moving.predicted_s == failing.predicted_s == still.predicted_s
 
 
+@pytest.mark.long
 def test_a_run_of_the_job_as_it_was_captured_says_how_like_it_is(tmp_path: Path) -> None:
     """The capture is what the run did, but for the first message, which began half an iteration late."""
     runs = FakeRuns(announces=True)

@@ -14,6 +14,7 @@ from gradwire.tools.cli import main
 from gradwire.tools.work import demo
 
 
+@pytest.mark.long
 def test_every_cell_can_be_planned_and_the_first_is_the_capture_itself(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

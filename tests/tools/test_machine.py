@@ -15,6 +15,13 @@ def test_a_tool_that_is_not_there_has_no_version() -> None:
     assert machine.tool_version(("gradwire-no-such-tool", "--version")) is None
 
 
+def test_a_tool_that_may_not_be_run_has_no_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a folder of PATH is another user's."""
+    (tmp_path / "closed").write_text("")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert machine.tool_version(("closed", "--version")) is None
+
+
 @pytest.mark.parametrize(
     ("first_line", "number"),
     [

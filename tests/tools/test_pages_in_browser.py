@@ -116,6 +116,7 @@ def column(page: Page, number: int) -> list[str]:
     return found
 
 
+@pytest.mark.long
 def test_a_click_on_a_heading_sorts_cells_with_their_notes(
     report: Path, opened: Callable[[Path], Page]
 ) -> None:

@@ -45,6 +45,7 @@ def test_plans_are_in_tables_with_the_figures_of_their_json(
     assert sum(flow["payload_nbytes"] for flow in whole["flows"]) == whole["payload_nbytes"]
 
 
+@pytest.mark.long
 def test_one_plan_is_in_the_same_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["plan", CAPTURE, "--iteration", "1", "--fabric", "star:hosts=8"]
     assert run(*words, "--parquet", tmp_path / "t") == 0
@@ -52,6 +53,7 @@ def test_one_plan_is_in_the_same_tables(tmp_path: Path, capsys: pytest.CaptureFi
     assert {name: len(table) for name, table in tables(tmp_path / "t").items()}["rows"] == 1
 
 
+@pytest.mark.long
 def test_an_inspection_is_in_the_tables_of_its_csv(tmp_path: Path) -> None:
     assert run("inspect", CAPTURE, "--parquet", tmp_path / "t", "--csv", tmp_path / "c") == 0
     found = tables(tmp_path / "t")

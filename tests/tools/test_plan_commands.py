@@ -29,13 +29,14 @@ from gradwire.traces.schedules.schedule import Gate
 from tests.documented import documented_fields
 from tests.made_plans import MIB, messages, schedule_plan
 
+NBYTES = 2 * MIB  # of either operation of the job
 HD_ON_A_TREE = ["--fabric", "fat-tree:k=4,levels=2", "--algorithm", "halving-doubling"]
 
 
 @pytest.fixture
 def job(tmp_path: Path) -> str:
     path = tmp_path / "job.workload.json"
-    workloads.save(made_allreduce(8, 8 * MIB, count=2), path)
+    workloads.save(made_allreduce(8, NBYTES, count=2), path)
     return str(path)
 
 
@@ -226,6 +227,7 @@ def test_several_cells_are_rows_and_the_best_is_named(
         assert part in written.replace("&#39;", "'")
 
 
+@pytest.mark.long
 def test_json_of_several_cells_has_each_in_full_and_the_answer(
     job: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -306,6 +308,7 @@ def test_a_plan_says_whether_links_or_gaps_bound_it_and_tells_the_other_figure()
         assert "not in the bound" not in shown.getvalue()
 
 
+@pytest.mark.long
 def test_a_heading_tells_the_rate_of_the_hosts_not_of_the_slowest_cable(
     job: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -360,11 +363,12 @@ def test_an_engine_that_is_not_set_up_says_what_to_do(
     assert capsys.readouterr().err.endswith(f" is not set up: run sudo ./gradwire setup {option}\n")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not NS3_DRIVER.exists(), reason="ns-3 is not set up: ./gradwire setup --ns3")
 def test_packets_are_a_line_of_one_plan_and_a_column_of_several(
     job: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["plan", job, "--fabric", "star:hosts=8", "--scale-bytes", "1/64", "--engine", "packets"]
+    options = ["plan", job, "--fabric", "star:hosts=8", "--scale-bytes", "1/16", "--engine", "packets"]
     assert run(*options, "--json") == 0
     shown = printed_json(capsys)
     assert 1 < shown["packets_s"] / shown["fluid_s"] < 1.1
@@ -395,7 +399,7 @@ def test_sizes_iterations_and_gaps_are_chosen_by_options(
         == 0
     )
     shown = printed_json(capsys)
-    assert shown["bytes"] == MIB
+    assert shown["bytes"] == NBYTES // 8
     assert shown["operations"] == 1
 
 
@@ -432,16 +436,16 @@ def test_a_job_with_other_ranks_or_buckets_says_what_it_takes_for_granted(
     assert run(*arguments, "--json", "-o", str(tmp_path / "plan.json")) == 0
     shown = printed_json(capsys)
     assert shown["ranks"] == 16
-    assert shown["bytes"] == 2 * 8 * MIB
+    assert shown["bytes"] == 2 * NBYTES
     (assumption,) = shown["assumptions"]
     assert assumption.startswith(
         "16 ranks for the 8 captured: buffers, buckets and the batch of each rank stay"
     )
     assert plans.load(tmp_path / "plan.json").assumptions == (assumption,)
-    assert run("plan", job, "--bucket-size", "3MiB", "--json") == 0
+    assert run("plan", job, "--bucket-size", "768KiB", "--json") == 0
     shown = printed_json(capsys)
-    assert (shown["operations"], shown["bytes"]) == (2 * 3, 2 * 8 * MIB)
-    assert shown["assumptions"][0].startswith("buckets of 3,145,728 bytes: cut where the size says")
+    assert (shown["operations"], shown["bytes"]) == (2 * 3, 2 * NBYTES)
+    assert shown["assumptions"][0].startswith("buckets of 786,432 bytes: cut where the size says")
     assert run("plan", job, "--scale-ranks", "1000000000") == 1
     assert "gradwire plans jobs of 2 to 16,384 ranks, not of 1,000,000,000" in capsys.readouterr().err
 
@@ -465,10 +469,15 @@ def test_a_plan_works_its_closed_form_out_once(
     assert len(asked) == 1 + options.count("--algorithm")
 
 
-def test_seeds_make_a_span_of_what_is_drawn_at_random(capsys: pytest.CaptureFixture[str], job: str) -> None:
-    """On a star with two slow cables a ring of two is slow if a rank is on one of them; all else is alike."""
+@pytest.mark.long
+def test_seeds_make_a_span_of_what_is_drawn_at_random(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """On a star with two slow cables a ring is slow if a rank is on one of them; all else is alike."""
+    job = tmp_path / "job.workload.json"
+    workloads.save(made_allreduce(8, 512 << 10), job)
     fabric = "star:hosts=16,rate=50M,rate@h0=10M,rate@h1=10M"
-    words = ["plan", job, "--fabric", fabric, "--algorithm", "ring", "--placement", "random"]
+    words = ["plan", str(job), "--fabric", fabric, "--algorithm", "ring", "--placement", "random"]
     assert run(*words, "--seeds", "0..5", "--json") == 0
     (span,) = printed_json(capsys)["cells"]
     alone = []

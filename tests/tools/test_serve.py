@@ -215,6 +215,7 @@ def test_a_port_in_use_is_refused_with_what_to_do(
     assert capsys.readouterr().err == f"gradwire: {error}\n"
 
 
+@pytest.mark.long
 @pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
 def test_a_page_runs_its_scripts_but_reads_neither_files_beside_it_nor_storage(

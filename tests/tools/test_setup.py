@@ -229,6 +229,7 @@ def test_a_folder_that_cannot_be_written_is_said_to_be_one(project: Path) -> Non
     assert f"gradwire: cannot write to {project}" in done.stderr
 
 
+@pytest.mark.long
 def test_two_set_ups_at_once_take_turns(project: Path) -> None:
     # Fails if it is ever entered twice at the same time.
     write(

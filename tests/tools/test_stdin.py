@@ -55,6 +55,7 @@ def test_a_capture_on_standard_input_is_read_like_its_file(capsys: pytest.Captur
     assert piped["flows"] == by_name["flows"]
 
 
+@pytest.mark.long
 def test_a_workload_and_its_plan_come_through_pipes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -303,6 +303,7 @@ def test_the_paths_are_those_of_the_job_that_was_trained_on_the_target(tmp_path:
         assert n_chosen >= 8
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_whole_sample")
 def test_a_row_is_held_to_the_error_bar_of_its_own_prediction(tmp_path: Path) -> None:
     trial = replace(TRIAL, fabrics=FABRICS[:1])
@@ -342,6 +343,7 @@ def test_a_live_job_that_fails_is_refused_with_its_line_and_the_others_go_on(tmp
     assert any("out of luck" in line for line in notes(matrix))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_whole_sample")
 def test_a_matrix_goes_on_where_it_stopped(tmp_path: Path) -> None:
     folder = tmp_path / "m"
@@ -380,6 +382,7 @@ def test_an_interrupted_job_interrupts_the_matrix(tmp_path: Path) -> None:
         carry_out(TRIAL, tmp_path / "m", True, FakeLive({FABRICS[0]: INTERRUPTED}), fake_laboratory(1, []))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_whole_sample")
 def test_whoever_interrupts_a_matrix_keeps_its_rows_and_what_it_is_of(tmp_path: Path) -> None:
     done = list[str]()

@@ -144,6 +144,7 @@ STAMP_NS = 2_000  # time stamps are of µs
 EDGE_NS = 300_000  # the offset is that of the first exchange that says something, 200 ppm and a second later
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32), received=st.booleans())
 def test_one_clock_is_never_corrected_whatever_the_queues(seed: int, received: bool) -> None:
@@ -167,6 +168,7 @@ def test_a_drift_is_measured(tmp_path: Path) -> None:
     assert bad.drift_ppm == pytest.approx(150, abs=15)
 
 
+@pytest.mark.long
 @settings(max_examples=20, deadline=None)
 @given(
     step_ns=st.one_of(st.integers(-YEAR_NS, YEAR_NS), st.integers(-(10**9), 10**9)),

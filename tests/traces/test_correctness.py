@@ -265,6 +265,7 @@ def test_what_is_only_gathered_may_end_in_half_an_element() -> None:
         check_correct(schedule("allgather", n_ranks, nbytes, all_gather(n_ranks, nbytes)))
 
 
+@pytest.mark.long
 def test_cuts_that_would_take_hours_are_refused_where_an_order_is_looked_for_everywhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -373,6 +374,7 @@ def test_in_a_ring_of_many_segments_the_order_is_seen_in_its_slots(n_ranks: int,
     check_correct(schedule("allreduce", n_ranks, nbytes, gloo_ring(n_ranks, nbytes)))
 
 
+@pytest.mark.long
 def test_many_sends_are_one_check_of_columns() -> None:
     made = schedule("allreduce", 256, 4096, ring(256, 4096))
     check_correct(made)

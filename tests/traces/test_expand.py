@@ -177,6 +177,7 @@ def test_another_algorithm_takes_the_place_of_the_captured_one() -> None:
     assert expand(job(captured), "ring") == expand(job(allreduce(0)), "ring")
 
 
+@pytest.mark.long
 def test_more_sends_than_there_may_be_are_refused_before_they_are_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

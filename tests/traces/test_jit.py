@@ -7,6 +7,7 @@ from types import FunctionType
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from gradwire.tools.looplibrary import MODULES
 from gradwire.traces.packets.jit import Compiled, ndim_of
@@ -48,6 +49,7 @@ def test_every_module_with_loops_is_compiled() -> None:
     assert {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths} == set(MODULES)
 
 
+@pytest.mark.long
 def test_captures_are_read_without_numba(tmp_path: Path) -> None:
     frame = tcp(("10.0.0.1", 5), ("10.0.0.2", 6), 1, b"payload")
     pcapng = tmp_path / "one.pcapng"
@@ -59,6 +61,7 @@ def test_captures_are_read_without_numba(tmp_path: Path) -> None:
         assert printed(code).splitlines()[-1] == " 0 False"
 
 
+@pytest.mark.long
 def test_a_plan_is_made_and_checked_without_numba() -> None:
     capture = str(ROOT / "traces" / "samples" / "mpi_4_tso")
     command = ["plan", capture, "--fabric", "star:hosts=4", "--algorithm", "halving-doubling", "--json"]
@@ -67,6 +70,7 @@ def test_a_plan_is_made_and_checked_without_numba() -> None:
     assert printed(code).splitlines()[-1] == " 0 False"
 
 
+@pytest.mark.long
 def test_other_types_than_the_annotated_ones_are_left_to_numba() -> None:
     code = "import numpy as np\nfrom gradwire.traces.packets.cover import _paint\n"
     code += "owner = np.full(4, -1, {0})\n_paint(np.array([0, 1], {0}), np.array([2, 4], {0}), owner)\n"
@@ -113,6 +117,7 @@ print(getattr(library, entry.built_name)(4))
 """
 
 
+@pytest.mark.long
 def test_set_up_compiles_a_loop_again_when_a_constant_from_another_file_changes(tmp_path: Path) -> None:
     (tmp_path / "loop.py").write_text(
         "from limit import LIMIT\nfrom gradwire.traces.packets.jit import compiled\n"

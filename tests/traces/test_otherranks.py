@@ -49,6 +49,7 @@ def test_a_capture_of_4_on_8_ranks_sends_what_a_capture_of_8_did() -> None:
     assert lines(expand(made, iterations=iterations)) == lines(expand(eight, iterations=iterations))
 
 
+@pytest.mark.long
 def test_an_iteration_of_it_takes_as_long_as_one_of_the_capture_of_8() -> None:
     """Both on a star at 20 Mb/s: by the model, and from start to start in the packets that 8 ranks sent."""
     taken_ns = gradwire.inspect(CAPTURES / "slow_ddp_8_mlp_star20M").tables["iterations"]["time_ns"]

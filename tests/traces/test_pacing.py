@@ -238,6 +238,7 @@ def test_every_exchange_that_a_capture_can_show_has_a_pace() -> None:
         captured("halving-dubling", sends)
 
 
+@pytest.mark.long
 def test_a_quarter_of_a_million_sends_are_paced_in_less_than_two_seconds_of_a_processor() -> None:
     sends = ring(355, 1420)
     for pace in PACES:

@@ -245,6 +245,7 @@ def test_whole_tensors_keep_more_than_11_servers_from_helping(layout: str, facto
     assert factor <= planned_s(f"{layout},chunk=512KiB") < factor * 1.06 + 0.06
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layout", ["colocated,servers=8,keys", "colocated,servers=8", "colocated,servers=4"])
 def test_where_some_workers_serve_the_model_with_hosts_keeps_to_the_closed_form(layout: str) -> None:
     """The others would get ahead, and late notices wait behind pushes: 1.29, 1.14 and 1.24."""

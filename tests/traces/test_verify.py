@@ -40,6 +40,7 @@ def made(tmp_path: Path) -> Packets:
     return read_capture(path)
 
 
+@pytest.mark.long
 def test_a_sample_is_what_pyshark_reads() -> None:
     verify_files([SAMPLE], 100)
 

@@ -17,8 +17,8 @@ CHECKS = {
     "ruff": ("ruff", "check", "--quiet"),
     "mypy": ("mypy", "--no-error-summary"),
 }
-# Each file by one process, in the order of names: the longest, in tests/real, come first.
-TOGETHER = ("-n", "auto", "--dist", "loadscope", "--no-loadscope-reorder", "-m")
+TOGETHER = ("-n", "auto", "--dist", "loadscope", "-m")  # each file by one process, those of many tests first
+BY_NAME = ("--no-loadscope-reorder",)  # the longest, in tests/real, come first
 EVERY, QUICK = "not real or untimed", "(not real or untimed) and not long"
 # What they measure, another test beside them would change; all are in one folder, so no other is collected.
 ALONE = ("tests/real", "-m", "real and not untimed")
@@ -52,7 +52,7 @@ def test(
 def all_tests() -> int:
     """What may share the machine, then what needs it alone; the first exit code that is not 0."""
     if machine.is_root():
-        together = pytest(*TOGETHER, EVERY)
+        together = pytest(*BY_NAME, *TOGETHER, EVERY)
         return pytest(*ALONE) or together
     code = pytest(*TOGETHER, QUICK)
     print(LEFT_OUT)
