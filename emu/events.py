@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -95,16 +95,29 @@ def _check(path: Path, plan: Plan, events: Events) -> None:
             raise BadRun(path, f"{what} {strange[0]} is not in the plan")
 
 
-def load_arrivals(folder: Path, plan: Plan, repeats: int) -> list[tuple[list[int], int]]:
-    """Of each repeat: when each send arrived, and the common start.  Raise BadRun, or OSError."""
-    return [_arrivals(plan, load_events(folder, plan, repeat)) for repeat in range(repeats)]
+class SendTimes(NamedTuple):
+    """When each send of one repeat was queued at its source and arrived, 0 of one that did not; and when all
+    ranks started.
+    """
+
+    queued_ns: list[int]
+    arrived_ns: list[int]
+    start_ns: int
 
 
-def _arrivals(plan: Plan, events: Events) -> tuple[list[int], int]:
-    arrived, starts = events.of("arrived"), events.of("start")
-    arrived_ns = np.zeros(len(plan.schedule.sends), np.int64)
-    arrived_ns[arrived.send] = arrived.t_ns
-    return arrived_ns.tolist(), int(starts.due_ns[-1]) if len(starts) else 0
+def load_send_times(folder: Path, plan: Plan, repeats: int) -> list[SendTimes]:
+    """Those of each repeat.  Raise BadRun, or OSError."""
+    return [_send_times(plan, load_events(folder, plan, repeat)) for repeat in range(repeats)]
+
+
+def _send_times(plan: Plan, events: Events) -> SendTimes:
+    starts = events.of("start")
+    times_ns = {name: np.zeros(len(plan.schedule.sends), np.int64) for name in ("queued", "arrived")}
+    for name, each_ns in times_ns.items():
+        some = events.of(name)
+        each_ns[some.send] = some.t_ns
+    start_ns = int(starts.due_ns[-1]) if len(starts) else 0
+    return SendTimes(times_ns["queued"].tolist(), times_ns["arrived"].tolist(), start_ns)
 
 
 def write_events(folder: Path, plan: Plan, repeat: int, outcomes: Sequence[Outcome]) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
@@ -36,17 +37,19 @@ def fitted(plan: Plan, work: Path, machines: dict[str, Any] | None = None) -> Ca
     the run's options.
     """
     repeats = records.load_repeats(work, plan)
-    arrivals = events.load_arrivals(work, plan, len(repeats))
-    good = [each for each, repeat in zip(arrivals, repeats, strict=True) if repeat.counts] or arrivals
-    fits = [calibration.fit(plan, *each) for each in good]
+    of_all = events.load_send_times(work, plan, len(repeats))
+    good = [each for each, repeat in zip(of_all, repeats, strict=True) if repeat.counts] or of_all
+    fits = [calibration.fit(plan, each.arrived_ns) for each in good]
     best = max(fits, key=lambda fit: fit.eta)
-    samples = [calibration.crowd_times_s(plan, arrived_ns) for arrived_ns, _ in good]
+    samples = [calibration.crowd_times_s(plan, each.arrived_ns) for each in good]
     times_s = [[time_s for each in samples for time_s in each[kind]] for kind in range(len(samples[0]))]
-    starts_s = [_started_s(plan, *each) for each in good]
-    hosts = fit_hosts(plan, times_s, starts_s, best.latency_s, best.eta, _n_cpus(work))
+    starts_s = [_started_s(plan, each.arrived_ns, each.start_ns) for each in good]
+    rested_s = median(calibration.rested_s(plan, each.queued_ns, each.arrived_ns) for each in good)
+    wake_s = max(0.0, rested_s - best.latency_s)
+    hosts = fit_hosts(plan, times_s, starts_s, best.latency_s, best.eta, _n_cpus(work), wake_s)
     found = [fit.shift for fit in fits if fit.shift is not None]
     crossing = _crossing(plan.fabric, machines)
-    tunnels = [shifts.fit_tunnels(plan, arrived_ns, N_PAIR, crossing) for arrived_ns, _ in good]
+    tunnels = [shifts.fit_tunnels(plan, each.arrived_ns, N_PAIR, crossing) for each in good]
     return replace(
         best,
         hosts=hosts,

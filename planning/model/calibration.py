@@ -3,7 +3,8 @@
 The calibration is itself a plan, carried out by the same agents over the same switches.  First a *crowd* of
 ranks does small allreduces all at once, with so few bytes that the machine's own time is most of it.  Then
 each of them sends to the next, all at once, small messages and then large ones: a *shift*.  At last two ranks
-at the largest distance send to and fro, small messages first, then larger, then very large.
+at the largest distance send to and fro, small messages first, each after a *rest* and then without, then
+larger, then very large.  A processor that has rested is late: its machine has to be woken.
 Fitted, not assumed: the time of a message is alpha + nbytes * 8 / (rate * eta), with figures of their own for
 the shift and for those two.
 """
@@ -30,12 +31,13 @@ from gradwire.traces.schedules.sends import Send, Sends
 SEGMENT_MESSAGES = 12  # a medium message is so many segments: its alpha has the store-and-forward in it
 LARGE_S = 0.4  # a large message takes about so long
 MAX_LARGE_NBYTES = 64 << 20
-N_SMALL, N_MEDIUM, N_LARGE = 11, 7, 3
-N_PAIR = N_SMALL + N_MEDIUM + N_LARGE  # messages of the two ranks, the last of all
+N_RESTED, N_SMALL, N_MEDIUM, N_LARGE = 9, 11, 7, 3
+N_PAIR = N_RESTED + N_SMALL + N_MEDIUM + N_LARGE  # messages of the two ranks, the last of all
 MAX_CROWD = 16  # ranks: with more the machine is as full, and an allreduce takes longer
 CROWD_CHUNKS = (64, 4096)  # bytes that a rank sends in a step
 CROWD_SAMPLES = 2  # allreduces of each kind
 PAIR_PAUSE_NS = 50_000_000
+REST_NS = 3_000_000  # as between the messages of a job that its links bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +52,15 @@ class Range:
 @dataclass(frozen=True, slots=True)
 class HostTimes:
     """What hosts cost, for the model (planning.model.hosts.HostCosts): how long a processor of the
-    machine is busy with each message, and with a rank's start.  `n_cpus` processors shared the work.
+    machine is busy with each message, and with a rank's start.  `n_cpus` processors shared the work, and one
+    that has rested begins `wake_s` late; 0 in runs from before that was measured.
     """
 
     message_s: Range
     start_s: Range
     wire_s: float
     n_cpus: int
+    wake_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +90,13 @@ def sizes(plan_rate_bps: int, gso_max_nbytes: int) -> tuple[int, ...]:
     """
     large = min(int(plan_rate_bps / 8 * LARGE_S), MAX_LARGE_NBYTES)
     medium = min(SEGMENT_MESSAGES * gso_max_nbytes, large // 4)
-    return (SMALL_NBYTES,) * N_SMALL + (medium,) * N_MEDIUM + (large,) * N_LARGE
+    return (SMALL_NBYTES,) * (N_RESTED + N_SMALL) + (medium,) * N_MEDIUM + (large,) * N_LARGE
 
 
 def schedule(rate_bps: int, gso_max_nbytes: int, far: int = 1, n_crowd: int = 0) -> Schedule:
     """The crowd's allreduces on ranks 0 to `n_crowd` - 1, their shifts, then rank 0 sends and `far` answers,
-    each when the other's message is in.  Nothing of one part begins before the one before it is over, and a
-    pause.
+    each when the other's message is in, the first N_RESTED REST_NS later.  Nothing of one part begins before
+    the one before it is over, and a pause.
     """
     ops, sends, gates = crowd(n_crowd)
     if ops:
@@ -106,8 +110,11 @@ def schedule(rate_bps: int, gso_max_nbytes: int, far: int = 1, n_crowd: int = 0)
         needs = (len(sends) - 1,) if number else ()
         src, dst = pair[number % 2], pair[1 - number % 2]
         sends.append(Send(n_before + number, src, dst, 0, nbytes, reduce=False, needs=needs))
+        if 0 < number < N_RESTED:
+            gates.append(Gate(n_before + number, src, (n_before + number - 1,), REST_NS))
         if n_crowd > 1:
-            gates += (Gate(n_before + number, rank, last[rank], PAIR_PAUSE_NS) for rank in pair)
+            begins = pair if number == 0 or number >= N_RESTED else (dst,)
+            gates += (Gate(n_before + number, rank, last[rank], PAIR_PAUSE_NS) for rank in begins)
     return Schedule.of(max(n_crowd, far + 1), tuple(ops), tuple(sends), tuple(gates))
 
 
@@ -182,14 +189,20 @@ def first_step(arrivals: Sequence[tuple[int, float]]) -> float:
     return max(at for step, at in arrivals if step == 0)
 
 
-def fit(plan: Plan, arrived_ns: list[int], start_ns: int) -> Calibration:
+def rested_s(plan: Plan, queued_ns: Sequence[int], arrived_ns: Sequence[int]) -> float:
+    """The latency of a small message where processors have rested, from when its source sends it."""
+    first = len(plan.schedule.sends) - N_PAIR
+    return median(arrived_ns[number] - queued_ns[number] for number in range(first, first + N_RESTED)) / 1e9
+
+
+def fit(plan: Plan, arrived_ns: Sequence[int]) -> Calibration:
     """`arrived_ns[i]` is when send i was in; of the two ranks it left when send i-1 had arrived.
 
     Both directions use the same cables.  Of large messages the fastest counts: whatever else happens on the
     machine only makes them longer.
     """
-    first = len(plan.schedule.sends) - N_PAIR
-    begins = [arrived_ns[first - 1] if first else start_ns, *arrived_ns[first:]]
+    first = len(plan.schedule.sends) - N_PAIR + N_RESTED
+    begins = [arrived_ns[first - 1], *arrived_ns[first:]]
     times = [(b - a) / 1e9 for a, b in zip(begins, arrived_ns[first:], strict=False)]
     counts = [send.nbytes for send in plan.schedule.sends[first:]]
     small = median(times[1:N_SMALL])

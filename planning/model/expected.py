@@ -127,7 +127,7 @@ def _part_of(times: HostTimes, plan: Plan, part: float) -> HostCosts:
     message_s, start_s = times.message_s.middle * part, times.start_s.middle * part
     wire_s = max(LEAST_WIRE_S, longest_round_trip_s(plan.fabric) / 2)
     costs = host_costs(times, plan.transport, message_s, start_s)
-    return replace(costs, wire_s=times.wire_s * part + wire_s * (1 - part))
+    return replace(costs, wire_s=times.wire_s * part + wire_s * (1 - part), wake_s=times.wake_s * part)
 
 
 def _machine_share(time_s: Callable[..., float], releases_s: Sequence[float]) -> float:
@@ -192,8 +192,13 @@ def _knows_all(plan: Plan) -> bool:
 
 
 def _slower(hosts: HostCosts, slower: float) -> HostCosts:
-    times_s = hosts.wire_s * slower, hosts.start_s * slower, hosts.message_s * slower
-    return replace(hosts, wire_s=times_s[0], start_s=times_s[1], message_s=times_s[2])
+    return replace(
+        hosts,
+        wire_s=hosts.wire_s * slower,
+        start_s=hosts.start_s * slower,
+        message_s=hosts.message_s * slower,
+        wake_s=hosts.wake_s * slower,
+    )
 
 
 def _bars(
@@ -275,4 +280,5 @@ def host_costs(
         start_s=times.start_s.middle if start_s is None else start_s,
         message_s=times.message_s.middle if message_s is None else message_s,
         n_cpus=times.n_cpus,
+        wake_s=times.wake_s,
     )

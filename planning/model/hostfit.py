@@ -23,11 +23,13 @@ def fit_hosts(
     latency_s: float,
     eta: float,
     n_cpus: int,
+    wake_s: float = 0.0,
 ) -> HostTimes | None:
     """Host times from the crowd's allreduces: `times_s[kind]` are samples as `crowd_times_s` gives them,
     `starts_s` those of from the common start to the end of the first one's first step.
 
-    `latency_s` is that of a message of a few bytes between two ranks alone, which one of them handles.  For
+    `latency_s` is that of a message of a few bytes between two ranks alone, which one of them handles, and
+    `wake_s` how much longer one takes whose receiver has rested: in a crowd nobody has.  For
     each kind the time of a message is worked out for the median of the samples and for their quartiles.
     The middle is the median of the kinds' medians; low and high are the least quartile and the largest.
     None without a crowd.
@@ -61,7 +63,7 @@ def fit_hosts(
         return first_step(first(costs(middle, start_s)))
 
     start = Range(*(_solved(started_s, sample) for sample in _quartiles(starts_s)))
-    return HostTimes(message, start, max(0.0, latency_s - middle), n_cpus)
+    return HostTimes(message, start, max(0.0, latency_s - middle), n_cpus, wake_s)
 
 
 _Arrivals = Callable[[HostCosts], list[tuple[int, float]]]

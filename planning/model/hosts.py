@@ -7,6 +7,7 @@ a free processor, handles one, and goes to the end of the queue if it has more.
 
 from collections import deque
 from dataclasses import dataclass
+from math import inf
 from random import Random
 from typing import NamedTuple
 
@@ -16,6 +17,9 @@ from gradwire.planning.transport import Transport, buffered_nbytes
 # that left within 60 µs of one in live jobs, the middle half left 14 to 32 µs after it on one machine (800 of
 # them, median 22), and 10 to 23 on a faster one (11,900, median 15).
 RELEASE_S = 20e-6
+# A processor that has nothing to do polls for so long before its (virtual) machine gives it away, as KVM's
+# halt_poll_ns says (Documentation/virt/kvm/halt-polling.rst in Linux); woken after that it is late.
+POLLED_S = 200e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,7 @@ class HostCosts:
 
     A rank keeps a processor busy for `start_s` at the start, and for `message_s` with each notice and each
     send that comes in; bytes cost nothing of their own, for they are handled while more of them come in.
+    A processor that had nothing to do for POLLED_S begins `wake_s` late.
     `segment_nbytes` is what TCP hands on at once, 0 if links are shared as fluids are and notices wait behind
     nothing.  `buffer_nbytes` matters only with segments: it is the memory that a sender's socket holds, whose
     send is over for it when TCP has taken the last byte.
@@ -41,10 +46,11 @@ class HostCosts:
     buffer_nbytes: float = 0.0
     seed: int = 0
     release_s: float = RELEASE_S
+    wake_s: float = 0.0
 
 
 def costs_with(
-    transport: Transport, *, wire_s: float, start_s: float, message_s: float, n_cpus: int
+    transport: Transport, *, wire_s: float, start_s: float, message_s: float, n_cpus: int, wake_s: float = 0.0
 ) -> HostCosts:
     """The costs of hosts whose connections are set up as `transport` says."""
     return HostCosts(
@@ -54,6 +60,7 @@ def costs_with(
         n_cpus,
         segment_nbytes=transport.gso_max_nbytes,
         buffer_nbytes=buffered_nbytes(transport.sndbuf_nbytes),
+        wake_s=wake_s,
     )
 
 
@@ -66,11 +73,14 @@ class Work(NamedTuple):
 
 
 class Processors:
-    """`n_cpus` processors; each rank has one thread.  Ranks that have work take turns, first come first."""
+    """`n_cpus` processors; each rank has one thread.  Ranks that have work take turns, first come first, on
+    the processor that was free last; one that was free for POLLED_S begins `wake_s` late.
+    """
 
-    def __init__(self, n_cpus: int, seed: int = 0) -> None:
+    def __init__(self, n_cpus: int, seed: int = 0, wake_s: float = 0.0) -> None:
         self._random = Random(seed) if seed else None
-        self._n_free = n_cpus
+        self._wake_s = wake_s
+        self._free_since_s = [-inf] * n_cpus
         self._todo: dict[int, deque[Work]] = {}
         self._turns: deque[int] = deque()  # ranks that have work and are not at it
         self._busy: set[int] = set()
@@ -83,19 +93,21 @@ class Processors:
             self._turns.append(rank)
         todo.append(work)
 
-    def begun(self) -> list[tuple[int, Work]]:
+    def begun(self, now_s: float) -> list[tuple[int, Work]]:
         """The ranks that begin now, and what each does."""
         begun = []
-        while self._n_free and self._turns:
+        while self._free_since_s and self._turns:
             rank = self._turns.popleft()
-            self._n_free -= 1
+            work = self._todo[rank].popleft()
+            if now_s - self._free_since_s.pop() > POLLED_S:
+                work = work._replace(work_s=self._wake_s + work.work_s)
             self._busy.add(rank)
-            begun.append((rank, self._todo[rank].popleft()))
+            begun.append((rank, work))
         return begun
 
-    def end(self, rank: int) -> None:
+    def end(self, rank: int, now_s: float) -> None:
         """The rank is done with what it began."""
-        self._n_free += 1
+        self._free_since_s.append(now_s)
         self._busy.remove(rank)
         if self._todo[rank]:
             self._turns.append(rank)

@@ -67,7 +67,7 @@ class Progress:
         self._alpha_s = alpha_s
         self._n_sends = len(schedule.sends)
         self._hosts = hosts
-        self._processors = Processors(hosts.n_cpus, hosts.seed) if hosts else None
+        self._processors = Processors(hosts.n_cpus, hosts.seed, hosts.wake_s) if hosts else None
         self._working: dict[int, Work] = {}  # by rank
         self._now_s = 0.0
         self._timers: list[tuple[float, int, int]] = []  # (when, what for, its number)
@@ -203,7 +203,7 @@ class Progress:
 
     def _begin_work(self) -> None:
         assert self._processors
-        for rank, work in self._processors.begun():
+        for rank, work in self._processors.begun(self._now_s):
             self._working[rank] = work
             heappush(self._timers, (self._now_s + work.work_s, WORKED, rank))
 
@@ -225,7 +225,7 @@ class Progress:
             self._count_down(number + len(self._items))
         else:
             self._start(rank)
-        self._processors.end(rank)
+        self._processors.end(rank, self._now_s)
         self._begin_work()
 
     def _queue(self, number: int) -> None:

@@ -40,10 +40,34 @@ def test_alpha_and_goodput_are_found_again(alpha_s: float, eta: float) -> None:
     for send in made.schedule.sends:
         now_ns += round((alpha_s + send.nbytes * 8 / (RATE_BPS * eta)) * 1e9)
         arrived_ns.append(now_ns)
-    found = calibration.fit(made, arrived_ns, 1_000_000_000)
+    found = calibration.fit(made, arrived_ns)
     assert found.alpha_s == pytest.approx(alpha_s, rel=1e-3)
     assert found.eta == pytest.approx(eta, rel=1e-3)
     assert found.latency_s == pytest.approx(alpha_s + 64 * 8 / (RATE_BPS * eta), rel=1e-3)
+
+
+def test_small_messages_are_timed_after_a_rest_too() -> None:
+    """From when their source sends them, which may be late itself."""
+    made = plan()
+    n_rested, rests_s = calibration.N_RESTED, calibration.REST_NS / 1e9
+    now_s, queued_ns, arrived_ns = 0.0, list[int](), list[int]()
+    for number, send in enumerate(made.schedule.sends):
+        is_rested = number < n_rested
+        queued_s = now_s + (rests_s + 0.0003 if is_rested and number else 0.0)
+        now_s = queued_s + (0.00025 if is_rested else 0.00005) + send.nbytes * 8 / RATE_BPS
+        queued_ns.append(round(queued_s * 1e9))
+        arrived_ns.append(round(now_s * 1e9))
+    on_wire_s = 64 * 8 / RATE_BPS
+    assert calibration.rested_s(made, queued_ns, arrived_ns) == pytest.approx(0.00025 + on_wire_s, rel=1e-3)
+    assert calibration.fit(made, arrived_ns).latency_s == pytest.approx(0.00005 + on_wire_s, rel=1e-3)
+
+
+def test_only_rested_messages_wait_for_a_rest() -> None:
+    """At their source, after the message before; the other rank announced long ago that it is ready."""
+    made = plan()
+    gates = [(gate.op, gate.rank, gate.after, gate.gap_ns) for gate in made.schedule.gates]
+    rest = [(op, op % 2, (op - 1,), calibration.REST_NS) for op in range(1, calibration.N_RESTED)]
+    assert gates == rest
 
 
 def test_the_messages_go_to_and_fro_one_at_a_time() -> None:
@@ -71,7 +95,7 @@ def test_to_and_fro_use_the_same_cables_where_paths_have_different_rates(slow: i
     for send in made.schedule.sends:
         now_ns += round(send.nbytes * 8 / (rates[send.src, send.dst] * PAYLOAD_EFFICIENCY) * 1e9)
         arrived_ns.append(now_ns)
-    assert calibration.fit(made, arrived_ns, 0).eta == pytest.approx(PAYLOAD_EFFICIENCY, rel=1e-6)
+    assert calibration.fit(made, arrived_ns).eta == pytest.approx(PAYLOAD_EFFICIENCY, rel=1e-6)
     large_s = made.schedule.sends[-1].nbytes * 8 / rates[0, 1]
     assert large_s == pytest.approx(calibration.LARGE_S)  # of this path, not of the slowest cable
 
@@ -90,7 +114,7 @@ def test_the_cost_of_messages_that_all_ranks_send_at_once_is_found_again(
         ready_s = max((arrived_s[other] for other in send.needs), default=0.0)
         per_byte_s = 8 / (RATE_BPS * eta) * (2 if send.src == 1 and n_hosts > 2 else 1)
         arrived_s.append(ready_s + alpha_s + send.nbytes * per_byte_s)
-    found = calibration.fit(made, [round(time_s * 1e9) for time_s in arrived_s], 0).shift
+    found = calibration.fit(made, [round(time_s * 1e9) for time_s in arrived_s]).shift
     assert found is not None
     assert found.n_ranks == n_hosts
     assert found.alpha_s == pytest.approx(alpha_s, abs=2 * 64 * 8 / (RATE_BPS * eta))
@@ -105,7 +129,7 @@ def test_goodput_is_a_share_of_the_slowest_link_of_a_flow() -> None:
     for send in made.schedule.sends:
         ready_s = max((arrived_s[other] for other in send.needs), default=0.0)
         arrived_s.append(ready_s + send.nbytes * 8 / (25e6 * 0.9))
-    found = calibration.fit(made, [round(time_s * 1e9) for time_s in arrived_s], 0).shift
+    found = calibration.fit(made, [round(time_s * 1e9) for time_s in arrived_s]).shift
     assert found is not None
     assert found.eta == pytest.approx(0.9, rel=1e-3)
 

@@ -1,10 +1,11 @@
 """What notices, latency and shared processors cost in the fluid model, against times derived by hand."""
 
+from dataclasses import replace
 from math import log2
 
 import pytest
 
-from gradwire.planning.model.hosts import HostCosts, Processors, Work
+from gradwire.planning.model.hosts import POLLED_S, HostCosts, Processors, Work
 from gradwire.planning.model.simulation import simulate
 from gradwire.planning.plan import Plan
 from gradwire.traces.schedules.schedule import Gate
@@ -117,10 +118,10 @@ def test_ranks_take_turns_at_a_processor() -> None:
     for rank, number in ((0, 10), (0, 11), (1, 20)):
         processors.add(rank, Work(0, number, 1.0))
     order = []
-    while begun := processors.begun():
+    while begun := processors.begun(0.0):
         ((rank, work),) = begun
         order.append(work.number)
-        processors.end(rank)
+        processors.end(rank, 0.0)
     assert order == [10, 20, 11]
 
 
@@ -128,10 +129,32 @@ def test_a_rank_does_one_thing_at_a_time_however_many_processors_there_are() -> 
     processors = Processors(4)
     for number in range(3):
         processors.add(0, Work(0, number, 1.0))
-    assert [work.number for _, work in processors.begun()] == [0]
-    assert processors.begun() == []
-    processors.end(0)
-    assert [work.number for _, work in processors.begun()] == [1]
+    assert [work.number for _, work in processors.begun(0.0)] == [0]
+    assert processors.begun(0.0) == []
+    processors.end(0, 0.0)
+    assert [work.number for _, work in processors.begun(0.0)] == [1]
+
+
+def test_a_processor_that_has_rested_begins_late_and_the_one_that_was_busy_last_is_taken() -> None:
+    processors = Processors(2, wake_s=0.5)
+    begins_s = {0: 0.0, 1: 0.0, 2: 1.0, 3: 1.0 + POLLED_S / 2, 4: 1.0 + POLLED_S * 2}
+    took_s = {}
+    for rank, now_s in begins_s.items():
+        processors.add(rank, Work(0, rank, 1.0))
+        ((_, work),) = processors.begun(now_s)
+        took_s[rank] = work.work_s
+        if rank > 0:
+            processors.end(rank, now_s)
+    assert took_s == {0: 1.5, 1: 1.5, 2: 1.5, 3: 1.0, 4: 1.5}
+
+
+def test_a_send_waits_for_three_processors_to_wake() -> None:
+    """One to start, one for the notice, and one for the data, which all come after a rest."""
+    plan = schedule_plan("star:hosts=2", messages(2, [(0, 1, 10**6)]))
+    wake_s = 0.0004
+    assert WIRE_S > POLLED_S
+    sleepy_s = seconds(plan, replace(COSTS, wake_s=wake_s))
+    assert sleepy_s == pytest.approx(seconds(plan, COSTS) + 3 * wake_s)
 
 
 def test_times_are_drawn_from_half_to_one_and_a_half_the_same_for_the_same_seed() -> None:
@@ -139,7 +162,7 @@ def test_times_are_drawn_from_half_to_one_and_a_half_the_same_for_the_same_seed(
         made = Processors(100, seed)
         for rank in range(100):
             made.add(rank, Work(0, rank, 2.0))
-        return [work.work_s for _, work in made.begun()]
+        return [work.work_s for _, work in made.begun(0.0)]
 
     assert drawn(0) == [2.0] * 100
     assert drawn(7) == drawn(7) != drawn(8)
