@@ -1,7 +1,7 @@
 """How much sooner is a study done on two nodes than on one? `… -m benchmarks.sweep [--kill | --packets]`.
 
 Two Ray nodes, each with network and PID namespaces and a processor of its own, joined by a cable, do 120
-cells: 10 seeds, 4 policies, 3 algorithms, as plans of 256 ranks, beside which Ray's own start is little.
+cells: 10 seeds, 4 policies, 3 algorithms, as plans of 400 ranks, beside which Ray's own start is little.
 First the node that the study is started on does them alone, then both.  With --kill the second is killed in
 the middle; then the cells must be the same as before.  With --packets the packets of four cells are sent
 instead, on the second node, which alone offers that.
@@ -29,7 +29,7 @@ from gradwire.tools.raycluster import SENDS
 STUDY = """
 name: routes against draws
 mode: plan
-job: {bench: allreduce, begin: 16MiB, ranks: 256}
+job: {bench: allreduce, begin: 16MiB, ranks: 400}
 fabric: fat-tree:k=12
 algorithm: [ring, halving-doubling, recursive-doubling]
 placement: random
