@@ -104,13 +104,15 @@ def _pieces(layout: Layout, n_servers: int, nbytes: int, hints: Hints) -> tuple[
     if layout.keys:
         sizes = _key_nbytes(nbytes, n_servers, hints)
         counts = -(-sizes // most_nbytes)
-        owners = np.repeat(assigned(layout, sizes, n_servers), counts)
     else:  # as many for each server
         sizes = np.array([nbytes])
         counts = -(-sizes // (most_nbytes * n_servers)) * n_servers
-        owners = np.arange(min(counts[0], MAX_SENDS)) % n_servers
     if counts.sum() > MAX_SENDS:
         raise NotServedError(f"the buffer has {counts.sum():,} pieces: choose a larger chunk=")
+    if layout.keys:
+        owners = np.repeat(assigned(layout, sizes, n_servers), counts)
+    else:
+        owners = np.arange(counts[0]) % n_servers
     cuts = [0]
     for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
         if count:
