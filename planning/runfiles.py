@@ -96,10 +96,15 @@ def read_table(
         if most is not None and described.num_rows > most:
             raise BadRun(path, f"it has {described.num_rows:,} rows, and the plan explains {most:,} at most")
         groups = map(described.row_group, range(described.num_row_groups))
-        nbytes = sum(group.total_byte_size for group in groups)
-        if nbytes > MOST_ROW_NBYTES * (described.num_rows + 100):
-            raise BadRun(path, f"its {described.num_rows:,} rows would be {nbytes:,} bytes")
-        table = pq.read_table(path, columns=wanted, filters=pc.field("repeat") == repeat)
+        _check_size(path, described.num_rows, sum(group.total_byte_size for group in groups))
+        texts = [name for name in wanted if name in TEXTS]
+        is_ours = pc.field("repeat") == repeat
+        table = pq.read_table(path, columns=wanted, filters=is_ours, read_dictionary=texts)
+        for name in texts:  # a text that each row has is once in the file, and as often as that in a column
+            chunks = [(each.dictionary, each.indices) for each in table[name].chunks]
+            sizes = [pc.sum(pc.binary_length(values).take(rows)).as_py() or 0 for values, rows in chunks]
+            _check_size(path, described.num_rows, sum(sizes))
+            table = table.set_column(wanted.index(name), name, table[name].cast(pa.string()))
     except PermissionError:
         raise
     except (pa.ArrowException, OSError) as error:
@@ -108,6 +113,11 @@ def read_table(
         if table[name].null_count:
             raise BadRun(path, f"its column {name} has missing values")
     return table
+
+
+def _check_size(path: Path, n_rows: int, nbytes: int) -> None:
+    if nbytes > MOST_ROW_NBYTES * (n_rows + 100):
+        raise BadRun(path, f"its {n_rows:,} rows would be {nbytes:,} bytes")
 
 
 def _value(path: Path, octets: bytes, kind: TypeAdapter[Value], where: str) -> Value:

@@ -31,6 +31,7 @@ from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.pacing import ANNOUNCED_AHEAD
 from gradwire.traces.schedules.schedule import Gate, Op, Schedule
 from gradwire.traces.schedules.sends import Send
+from gradwire.traces.workload import Start
 from tests.made_plans import schedule_plan, unchecked_plan
 from tests.made_servers import first_come_job
 
@@ -224,8 +225,14 @@ def test_in_whatever_order_things_happen_the_same_becomes_possible(seed: int) ->
 def test_whoever_asks_first_the_same_gets_the_lock(seed: int, rank: int) -> None:
     draw = random.Random(seed)
     times_ms = [[draw.choice((0, 1)) for _ in range(draw.randint(1, 4))] for _ in range(draw.randint(1, 4))]
-    job, _ = first_come_job(times_ms, draw.choice((0, 1)))
-    compare_what_becomes_possible(expand(job), rank, draw)
+    job, served = first_come_job(times_ms, draw.choice((0, 1)))
+    items = list(job.items)
+    for number, each in enumerate(served):  # the server is ready for some only when it has answered others
+        answered = [other.answer for other in served[:number] if other.worker != each.worker]
+        if answered and draw.random() < 0.6:
+            ready = Start(rank=0, after=(draw.choice(answered),))
+            items[each.push] = items[each.push].model_copy(update={"ready": ready})
+    compare_what_becomes_possible(expand(job.model_copy(update={"items": tuple(items)})), rank, draw)
 
 
 def compare_what_becomes_possible(schedule: Schedule, rank: int, draw: random.Random) -> None:

@@ -167,6 +167,7 @@ def _huge(table: pa.Table) -> pa.Table:
     )
 
 
+@pytest.mark.parametrize("use_dictionary", [False, True])
 @pytest.mark.parametrize(
     ("spoilt", "reason"),
     [
@@ -176,10 +177,14 @@ def _huge(table: pa.Table) -> pa.Table:
     ],
 )
 def test_a_table_with_other_columns_than_ours_is_refused(
-    tmp_path: Path, runs: dict[bool, Path], spoilt: Callable[[pa.Table], pa.Table], reason: str
+    tmp_path: Path,
+    runs: dict[bool, Path],
+    spoilt: Callable[[pa.Table], pa.Table],
+    reason: str,
+    use_dictionary: bool,
 ) -> None:
     path = shutil.copytree(runs[False], tmp_path / "run") / "events" / "repeat-0.parquet"
-    pq.write_table(spoilt(pq.read_table(path)), path, compression="zstd", use_dictionary=False)
+    pq.write_table(spoilt(pq.read_table(path)), path, compression="zstd", use_dictionary=use_dictionary)
     assert path.stat().st_size < 10**5
     with pytest.raises(BadRun, match=reason):
         load_run(path.parents[1])

@@ -124,8 +124,6 @@ def servers_first(sends: Sends, n_servers: int, n_workers: int) -> Sends:
         return sends
     follows = np.flatnonzero(np.diff(sends.dst[pieces[:, 0]]) == 0)
     waiting, before = pieces[follows + 1, n_others:], pieces[follows, :n_others]
-    if waiting.size * n_others > MAX_NEEDS:
-        raise NotServedError("that many pieces wait for each other: choose a larger chunk=")
     starts = np.zeros(len(sends) + 1, np.int32)
     np.cumsum(np.bincount(waiting.ravel(), minlength=len(sends)) * n_others, out=starts[1:])
     ids = np.repeat(before, n_workers - n_servers, axis=0)[np.argsort(waiting.ravel())]
