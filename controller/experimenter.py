@@ -68,7 +68,7 @@ def job_counts(switch: str, parts: Iterable[ExperimenterPart]) -> list[JobCounts
     counts: list[JobCounts] = []
     for part in parts:
         if (part.experimenter, part.exp_type) != (EXPERIMENTER, COUNTS_TYPE):
-            raise ValueError(f"{switch}: asked for its jobs' counters, the switch sent something else")
+            raise ValueError(f"{switch} answered the request for its jobs' counters with something else")
         try:
             counts += read_job_counts(part.data)
         except ValueError as error:

@@ -66,7 +66,7 @@ def load_events(folder: Path, plan: Plan, repeat: int) -> Events:
     known = {name: place for place, name in enumerate(EVENTS)}
     places = [known.get(name, -1) for name in text.dictionary.to_pylist()]
     if -1 in places:
-        raise BadRun(path, f"there is no event {text.dictionary.to_pylist()[places.index(-1)][:40]!r}")
+        raise BadRun(path, f"it has an unknown event, {text.dictionary.to_pylist()[places.index(-1)][:40]!r}")
     columns = {name: table[name].to_numpy() for name in names if name != "event"}
     event = np.array(places, np.int64)[text.indices.to_numpy()] if places else np.zeros(0, np.int64)
     events = Events(event=event, **columns)

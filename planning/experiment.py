@@ -89,7 +89,7 @@ class Experiment:
         """Raise ValueError for a delay that no plan may have."""
         if not 0 <= self.send_delay_ns <= MAX_SEND_DELAY_NS:
             raise ValueError(
-                f"a send is delayed by {show_ns(MAX_SEND_DELAY_NS)} at most, not by "
+                f"a send's delay can be at most {show_ns(MAX_SEND_DELAY_NS)}, got "
                 f"{show_ns(self.send_delay_ns)}"
             )
 

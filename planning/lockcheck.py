@@ -36,7 +36,7 @@ def _check_section(schedule: Schedule, lock: Lock, section: tuple[int, int]) -> 
     first, last = section
     where = f"the lock of rank {lock.rank}: section {first} to {last}"
     if not 0 <= first <= last < len(schedule.ops):
-        raise ValueError(f"{where} must be of two operations, the second not before the first")
+        raise ValueError(f"{where} must name two operations, the second not before the first")
     taking = schedule.ops[first]
     sends = schedule.sends.op.searchsorted([first, first + 1])
     is_one = sends[1] - sends[0] == 1 and schedule.sends.dst[sends[0]] == lock.rank
@@ -63,14 +63,14 @@ def _check_waiting(schedule: Schedule, firsts: dict[int, int]) -> None:
         for first, last in lock.sections:
             if not before[last] >> firsts[first] & 1:
                 raise ValueError(
-                    f"the lock of rank {lock.rank}: operation {last} is to free it, and does not wait for "
+                    f"the lock of rank {lock.rank}: operation {last} frees it without waiting for "
                     f"operation {first}, which takes it"
                 )
             if more := before[last] & ~before[first]:
                 other = next(op for op, number in firsts.items() if more >> number & 1)
                 raise ValueError(
-                    f"the lock of rank {lock.rank}: operation {last} is to free it, and may wait for "
-                    f"operation {other}, which has to take a lock itself"
+                    f"the lock of rank {lock.rank}: operation {last} frees it, but may wait for "
+                    f"operation {other}, which takes a lock itself"
                 )
     _check_slots(schedule, firsts, before, needed)
 

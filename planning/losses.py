@@ -1,6 +1,7 @@
 """Cables that lose packets, by plan: for tests and studies of packet loss."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -58,8 +59,9 @@ def check_losses(fabric: Fabric, losses: Sequence[Loss]) -> None:
             raise ValueError(
                 f"loss: a share must be above 0 and up to {MAX_LOSS:g} of the packets, got {loss.ratio:g}"
             )
-    if len({loss.port for loss in losses}) != len(losses):
-        raise ValueError("loss: a cable is named twice")
+    twice = next((port for port, times in Counter(loss.port for loss in losses).items() if times > 1), None)
+    if twice is not None:
+        raise ValueError(f"loss: the cable from {twice.node} to {fabric.peers[twice].node} is named twice")
 
 
 def at_switches(fabric: Fabric, losses: Iterable[Loss]) -> dict[Egress, tuple[float, float]]:

@@ -49,7 +49,7 @@ def _checked(entry: EntryPoint, hosts: object, fabric: Fabric, n_ranks: int) -> 
     if len(hosts) != n_ranks:
         raise plugins.BadPlugin(f"{whose} places {len(hosts)} ranks, not {n_ranks}")
     if strange := next((host for host in hosts if host not in known), None):
-        raise plugins.BadPlugin(f"{whose} names {str(strange)[:40]!r}, which is no host of {fabric.spec}")
+        raise plugins.BadPlugin(f"{whose} names {str(strange)[:40]!r}, which is not a host of {fabric.spec}")
     if len(set(hosts)) < n_ranks:
         raise plugins.BadPlugin(f"{whose} puts two ranks on one host")
     return tuple(hosts)

@@ -121,11 +121,11 @@ def _check_sizes(number: int, op: Op) -> None:
     n_members = len(op.members)
     if op.kind != "alltoall" or {len(op.sizes), *map(len, op.sizes)} != {n_members}:
         raise ValueError(
-            f"operation {number}: only an alltoall has sizes, of each member for each; it is {op.kind} of "
+            f"operation {number}: only an alltoall has sizes, from each member to each; it is {op.kind} of "
             f"{n_members} members"
         )
     if min(map(min, op.sizes)) < 0 or uneven_nbytes(op.sizes) != op.nbytes:
-        raise ValueError(f"operation {number}: by its sizes its nbytes must be {uneven_nbytes(op.sizes)}")
+        raise ValueError(f"operation {number}: with its sizes nbytes must be {uneven_nbytes(op.sizes)}")
 
 
 def _check_dtype(number: int, op: Op) -> None:

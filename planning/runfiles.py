@@ -89,7 +89,7 @@ def read_table(
             if name not in schema.names:
                 raise BadRun(path, f"it has no column {name}")
             if schema.names.count(name) > 1:
-                raise BadRun(path, f"it has several columns {name}")
+                raise BadRun(path, f"it has several columns named {name}")
             kind = schema.field(name).type
             if kind != (pa.string() if name in TEXTS else pa.int64()):
                 raise BadRun(path, f"its column {name} has the wrong type, {kind}")
@@ -117,7 +117,7 @@ def read_table(
 
 def _check_size(path: Path, n_rows: int, nbytes: int) -> None:
     if nbytes > MOST_ROW_NBYTES * (n_rows + 100):
-        raise BadRun(path, f"its {n_rows:,} rows would be {nbytes:,} bytes")
+        raise BadRun(path, f"its {n_rows:,} rows would unpack to {nbytes:,} bytes, which is too many")
 
 
 def _value(path: Path, octets: bytes, kind: TypeAdapter[Value], where: str) -> Value:

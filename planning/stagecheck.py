@@ -34,7 +34,7 @@ def _check_groups(op: Op) -> None:
     ascending = all(list(group) == sorted(group) for group in op.groups)
     if tuple(ranks) != op.members or not ascending or len(set(map(len, op.groups))) > 1 or op.givers:
         raise ValueError(
-            "its groups must have each of its members once, ascending, and all as many; and no givers"
+            "its groups must be of one size and have each member once, in ascending order; it has no givers"
         )
 
 
@@ -48,16 +48,15 @@ def _check_pairs(op: Op, members: Sequence[int]) -> None:
     n_kept, rest = divmod(op.nbytes, PAIR_NBYTES * (1 if op.contract.merges else n_ranks))
     if n_ranks < 2 or rest:
         raise ValueError(
-            f"{op.nbytes} bytes are not as many pairs of {PAIR_NBYTES} bytes of {n_ranks} members"
+            f"{op.nbytes} bytes are not the same number of pairs of {PAIR_NBYTES} bytes from each of "
+            f"{n_ranks} members"
         )
     n_shards = max(1, len(op.groups)) if op.source is not None else 1
     n_numbers, rest = divmod(op.dense_nbytes, ELEMENT_NBYTES)
     if rest or not 0 < n_kept <= n_numbers // n_shards:
-        raise ValueError(
-            f"{n_kept} pairs of each rank do not fit what they are taken from, {op.dense_nbytes} bytes"
-        )
+        raise ValueError(f"each rank cannot take {n_kept} pairs from the numbers in {op.dense_nbytes} bytes")
     if op.givers or op.dtype != FLOAT32:
-        raise ValueError(f"all its members give, and its values are {FLOAT32}")
+        raise ValueError(f"all its members must give, and its values must be {FLOAT32}")
 
 
 def _check_source(number: int, op: Op, ops: Sequence[Op]) -> None:
@@ -75,11 +74,11 @@ def _check_source(number: int, op: Op, ops: Sequence[Op]) -> None:
         raise ValueError(f"it has other members or sizes than its source, operation {op.source}")
     if pairs.source is None or ops[pairs.source].groups != dense.groups:
         raise ValueError(
-            f"its groups are not those of the reducescatter that operation {op.source} carries on"
+            f"its groups differ from the groups of the reducescatter that operation {op.source} carries on"
         )
     if pairs.groups != tuple(tuple(sorted(line)) for line in zip(*dense.groups, strict=True)):
         raise ValueError(
-            "groups of pairs must have the ranks with the same chunk of all groups of its source"
+            "each of its groups must have the ranks with the same chunk, one from every group of its source"
         )
     if not op.groups:
         raise ValueError(f"it carries on operation {op.source}, so it must be done in groups")
@@ -98,7 +97,7 @@ def _check_gated(schedule: Schedule) -> None:
         for rank in op.members:
             if op.source not in after.get((number, rank), ()):
                 raise ValueError(
-                    f"operation {number} carries on operation {op.source}, so rank {rank} must wait for that"
+                    f"operation {number} carries on operation {op.source}, so rank {rank} must wait for it"
                 )
 
 
@@ -116,7 +115,7 @@ def _check_inside(schedule: Schedule) -> None:
         if len(wrong):
             send = low + int(wrong[0])
             raise ValueError(
-                f"send {send} goes from rank {sends.src[send]} to {sends.dst[send]}, which are in other "
+                f"send {send} goes from rank {sends.src[send]} to {sends.dst[send]}, which are in different "
                 f"groups of operation {number}"
             )
 
@@ -131,5 +130,5 @@ def _check_merged_whole(schedule: Schedule) -> None:
         send = int(wrong[0])
         raise ValueError(
             f"send {send} has {sends.nbytes[send]} of the {sizes[send]} bytes of operation {sends.op[send]}; "
-            "pairs are merged all at once"
+            "a send must have all pairs that are merged"
         )

@@ -150,7 +150,7 @@ def selection_of(given: Mapping[str, Sequence[str]]) -> Selection:
         if key not in SELECTORS:
             raise ValueError(not_one_of("choice", key, SELECTORS))
         if not texts or not all(texts):
-            raise ValueError(f"{key} has no value")
+            raise ValueError(f"{key} has no value; leave it out, or write one")
         for text in texts if key == "size" else ():
             parse_size(text)
     return {key: tuple(texts) for key, texts in given.items()}

@@ -130,10 +130,10 @@ def read_result(folder: Path) -> dict[str, Any]:
     path = folder / RESULT
     if not path.is_file():
         advice = "give the folder of a finished run; `gradwire runs` lists them"
-        raise BadRun(folder, f"it has no {RESULT}, so no run of it is done", advice)
+        raise BadRun(folder, f"it has no {RESULT}, so no run in it is done", advice)
     value = read_json(path, _ANY)
     if _largest(value) >= 1 << 63:
-        raise BadRun(path, "it holds a number that is larger than any that a run counts")
+        raise BadRun(path, "it holds a number that is too large for any count")
     return value
 
 
@@ -195,7 +195,7 @@ def check_schema(path: Path, value: dict[str, Any], *known: str) -> None:
         what, _, advice = other_version(found, wanted, "run the command again").partition("; ")
         if what:
             raise BadRun(path, what, advice)
-    raise BadRun(path, f"it holds {found!r}, no results of runs", "give a folder of replay, bench or trust")
+    raise BadRun(path, f"it holds {found!r}, not results of runs", "give a folder of replay, bench or trust")
 
 
 def check_cells(path: Path, cells: Sequence[MatrixCell]) -> None:
@@ -204,4 +204,4 @@ def check_cells(path: Path, cells: Sequence[MatrixCell]) -> None:
         raise BadRun(path, f"{len(cells)} cells are too many; the limit is {MAX_CELLS}")
     for cell in cells:
         if len(cell.times_s) > MAX_REPEATS or not all(0 < time_s < math.inf for time_s in cell.times_s):
-            raise BadRun(path, f"{cell.cell}: not all of its times are above 0, or there are too many")
+            raise BadRun(path, f"{cell.cell}: a cell has up to {MAX_REPEATS:,} times, each above 0")

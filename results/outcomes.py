@@ -109,7 +109,9 @@ def _check_name(expectation: Expectation, subjects: Sequence[Subject], *, is_run
     names = names_of(term.name, links, is_run=is_run)
     if not any(fnmatchcase(name, expectation.named) for name in names):
         meant = did_you_mean(expectation.named, names)
-        raise ValueError(f"no {term.name} is {expectation.named!r}{meant}; it can be {show_first(names, 8)}")
+        raise ValueError(
+            f"there is no {term.name} {expectation.named!r}{meant}; it can be {show_first(names, 8)}"
+        )
 
 
 def judged(expectation: Expectation, subjects: Sequence[Subject]) -> Outcome:
@@ -158,7 +160,7 @@ def _side(terms: Sequence[Term], each: Subject | None, fitting: Sequence[Subject
         if isinstance(value, str):
             return value
         if term.divides and not value:
-            raise ValueError(f"{term.name or value} is 0, by which nothing can be divided")
+            raise ValueError(f"{term.name or value} is 0, so nothing can be divided by it")
         product = product / value if term.divides else product * value
     return product
 

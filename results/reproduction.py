@@ -72,7 +72,9 @@ class Claim(_Value):
     def _check(self) -> "Claim":
         for term in terms(self.figure):
             if term.trial and term.trial not in self.trials:
-                raise ValueError(f"figure {self.figure!r} names {term.trial!r}, which is none of its trials")
+                raise ValueError(
+                    f"figure {self.figure!r} names {term.trial!r}, which is not one of its trials"
+                )
         if not self.expected[0] <= self.expected[1]:
             raise ValueError(f"expected {self.expected}: the first must not be above the second")
         return self

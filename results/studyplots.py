@@ -51,7 +51,7 @@ def plot_of(
             raise ValueError(not_one_of("quantity", name, FIGURES))
     units = {QUANTITIES[name].unit for name in y}
     if len(units) > 1:
-        raise ValueError(f"{' and '.join(y)} are of different units and share no axis: write two plots")
+        raise ValueError(f"{' and '.join(y)} have different units and cannot share an axis: write two plots")
     for name in (x, *series):
         if name not in (*NUMBERS, *NAMES):
             raise ValueError(not_one_of("choice", name, (*NUMBERS, *NAMES)))
@@ -95,7 +95,8 @@ def chosen_series(plot: Plot, choices: Sequence[Choice], *, is_run: bool) -> tup
     for name in plot.y:
         quantity = QUANTITIES[name]
         if (quantity.measured if is_run else quantity.planned) is None:
-            raise ValueError(f"{name} is only known of packets that were {'planned' if is_run else 'sent'}")
+            when = "of a lab with mode: plan" if is_run else "after a run, and this lab has mode: plan"
+            raise ValueError(f"{name} is only known {when}")
     fitting = [each for each in choices if each.subject.fits(plot.where)]
     if not fitting:
         raise ValueError(f"no cell has {show_selection(plot.where)}")

@@ -153,7 +153,7 @@ class BenchChoices:
         """Raise ValueError for what nccl-tests has and gradwire has not."""
         if self.op != "sum":
             raise ValueError(
-                f"--op {self.op}: gradwire only sums; every other operation sends the same bytes"
+                f"--op {self.op}: gradwire only sums; other operations send the same bytes: leave --op out"
             )
         if self.check_results != 1:
             raise ValueError(
@@ -211,7 +211,7 @@ def _size(text: str) -> int:
     """Raise ValueError also for `64kB`, which nccl-tests reads as 65,536 bytes and gradwire as 64,000."""
     if _EITHER.fullmatch(text):
         binary = f"{text.strip()[:-1]}iB"
-        raise ValueError(f"{text!r} is a power of two in nccl-tests, of ten in gradwire: write {binary}, say")
+        raise ValueError(f"{text!r} counts by 1,024 in nccl-tests, by 1,000 in gradwire: write {binary}")
     return parse_size(text)
 
 
@@ -222,7 +222,7 @@ def sizes_between(begin: int, end: int, factor: int = 1, *, step: int = 0) -> li
     if not 4 <= begin <= end <= MAX_BENCH_NBYTES:
         raise ValueError(f"sizes go from 4 bytes to 4 GiB; got {begin:,} to {end:,} bytes")
     if factor < 2 and step < 4:
-        raise ValueError(f"--step {step}: at least 4 bytes, a float")
+        raise ValueError(f"--step {step}: a step is at least 4 bytes, one float")
     counts: list[int] = []
     while begin <= end:
         if len(counts) == MAX_SIZES:

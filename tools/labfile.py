@@ -221,7 +221,9 @@ def _expectation(item: Any) -> Expectation:
     given = item.given
     where = selection_of(given.pop("where").given) if "where" in given else {}
     if len(given) != 1:
-        raise ValueError("an expectation has one of that:, bounded_by:, worst_link: and verdict:, and where:")
+        raise ValueError(
+            "an expectation has exactly one of that:, bounded_by:, worst_link: and verdict:, beside where:"
+        )
     ((key, text),) = given.items()
     return parse_expectation(text if key == "that" else f"{key} == {text}", where)
 

@@ -107,7 +107,7 @@ def _naming_what_is_done(folder: Path) -> Iterator[None]:
     except KeyboardInterrupt:
         if not (folder / RESULT).exists():
             raise
-        raise KeyboardInterrupt(f"what is done: {gradwire.COMMAND} report {folder}") from None
+        raise KeyboardInterrupt(f"see what is done: {gradwire.COMMAND} report {folder}") from None
 
 
 def default_folder(parent: Path = Path(RUNS)) -> Path:

@@ -117,8 +117,8 @@ def _check_nodes(ray: Any, sending: Sequence[StudyCell]) -> int:
             ) from None
         if digest != code_digest(sends=True):
             raise OSError(
-                f"the node at {asked[answer]} has other code, Python or packages than this one: bring both "
-                "to one commit, and set both up"
+                f"the node at {asked[answer]} and this one have different code, Python or packages: check "
+                "out the same commit on both, and set both up"
             )
         if fault is not None:
             raise OSError(f"the node at {asked[answer]} offers {SENDS}, but cannot send packets: {fault}")

@@ -33,7 +33,10 @@ def value_of(node: Node | None) -> object:
         return None if node is None else loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or node.start_mark if node else None
-        raise ValueError(f"line {mark.line + 1 if mark else 1}: {error.problem}") from error
+        reason = (error.problem or "").replace(
+            "could not determine a constructor for the tag", "gradwire does not read values with the tag"
+        )
+        raise ValueError(f"line {mark.line + 1 if mark else 1}: {reason}") from error
     except ValueError as error:  # a date such as 2026-13-01
         raise ValueError(f"line {node.start_mark.line + 1 if node else 1}: {error}") from error
 

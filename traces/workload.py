@@ -260,9 +260,9 @@ class Workload(_Value):
         if item.kind != "alltoall":
             raise ValueError(f"item {number} has sizes of blocks, but {item.kind} has none")
         if {len(item.sizes), *map(len, item.sizes)} != {self.n_ranks}:
-            raise ValueError(f"item {number} needs sizes from each of {self.n_ranks} ranks for each")
+            raise ValueError(f"item {number} needs sizes from each of {self.n_ranks} ranks to each")
         if item.nbytes != uneven_nbytes(item.sizes):
-            raise ValueError(f"item {number}: by its sizes its nbytes must be {uneven_nbytes(item.sizes)}")
+            raise ValueError(f"item {number}: with its sizes nbytes must be {uneven_nbytes(item.sizes)}")
 
     def _check_message(self, number: int, item: Message) -> None:
         if max(item.src, item.dst) >= self.n_ranks:

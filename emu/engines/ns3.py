@@ -71,14 +71,14 @@ def packet_times(plan: Plan, on_progress: OnProgress | None = None) -> PacketTim
 def _check_size(plan: Plan) -> None:
     if len(plan.flows) // 2 > MOST_CONNECTIONS:
         raise Refused(
-            f"--engine packets: {len(plan.flows) // 2:,} connections are more than the {MOST_CONNECTIONS:,} "
-            f"that ns-3 is given: plan for fewer ranks"
+            f"--engine packets: the plan has {len(plan.flows) // 2:,} connections, and gradwire gives ns-3 "
+            f"at most {MOST_CONNECTIONS:,}: plan for fewer ranks"
         )
     crossings = crossings_of(plan)
     if (wanted := crossings(1.0)) <= MOST_CROSSINGS:
         return
     raise Refused(
-        f"--engine packets: packets would cross cables {wanted:,} times, and ns-3 is given at most "
+        f"--engine packets: packets would cross cables {wanted:,} times, and gradwire gives ns-3 at most "
         f"{MOST_CROSSINGS:,}: {_nearest_size(plan, crossings)}"
     )
 
@@ -107,8 +107,8 @@ def _nearest_size(plan: Plan, crossings: Callable[[float], int]) -> str:
         middle = (low + high) / 2
         low, high = (middle, high) if crossings(middle) <= MOST_CROSSINGS else (low, middle)
     if int(asked_nbytes * low) < len(plan.schedule.ops):
-        return "a packet a send would be too many: plan for fewer ranks"
-    return f"of its {show_nbytes(asked_nbytes)}, {show_nbytes(_rounded_down(asked_nbytes * low))} would fit"
+        return "even one packet for each send would be too many: plan for fewer ranks"
+    return f"plan for {show_nbytes(_rounded_down(asked_nbytes * low))} instead of {show_nbytes(asked_nbytes)}"
 
 
 def _rounded_down(nbytes: float) -> int:

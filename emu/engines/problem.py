@@ -32,14 +32,14 @@ def check(plan: Plan, engine: str, option: str) -> None:
     """Raise Refused for what no driver carries out; `engine` is its name, `option` what asks for it."""
     schedule = plan.schedule
     for has, what in (
-        (schedule.aggregations, "what switches add up"),
-        (schedule.locks, "a server that answers whoever comes first"),
+        (schedule.aggregations, "sums in switches"),
+        (schedule.locks, "servers that answer whoever comes first"),
         (schedule.order != FIFO, "an order of sends"),
         (plan.failures, "cables that fail"),
         (plan.losses, "losses"),
     ):
         if has:
-            raise Refused(f"{engine} is not given {what}: leave out {option}")
+            raise Refused(f"gradwire does not give {what} to {engine}: leave out {option}")
 
 
 def waiting(plan: Plan) -> tuple[list[int], list[Column]]:

@@ -154,7 +154,7 @@ class Machine:
         try:
             yield
         except wire.BadMessage as error:
-            raise RunFailed(f"machine {self._name} sent what cannot be used: {error}") from error
+            raise RunFailed(f"machine {self._name} sent a message that cannot be used: {error}") from error
 
     def begin(self, value: dict[str, Any]) -> None:
         """Let it build its part.  Raise RunFailed."""
@@ -169,7 +169,7 @@ class Machine:
         with self._blamed():
             built = wire.checked(wire.BUILT, value)
             if set(built.host_pids) != set(self._hosts):
-                raise wire.BadMessage("the processes of other hosts than it has")
+                raise wire.BadMessage("the processes of hosts that it does not have")
         self._session_pid, self.host_pids = built.pid, built.host_pids
 
     def entering(self, line: str, is_shell: bool) -> list[str]:
@@ -195,12 +195,12 @@ class Machine:
         if hello.version != gradwire.__version__:
             raise RunFailed(
                 f"machine {self._name} has gradwire {hello.version}, and this one {gradwire.__version__}: "
-                "bring both to one version"
+                "install the same version on both"
             )
         if hello.source != source_digest():
             raise RunFailed(
-                f"machine {self._name} has other code of gradwire {hello.version} than this one: bring both "
-                "to one commit"
+                f"machine {self._name} and this one have different code of gradwire {hello.version}: check "
+                "out the same commit on both"
             )
 
     def _compare_clocks(self) -> None:

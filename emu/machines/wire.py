@@ -196,7 +196,7 @@ def _times_earlier(times: RankTimes, shift_ns: int) -> RankTimes:
 def check_accesses(accesses: Sequence[Sequence[Access]], n_ranks: int, schedule: Schedule) -> None:
     """Raise BadMessage unless there is a list for each rank, of operations of the schedule."""
     if len(accesses) != n_ranks:
-        raise BadMessage(f"accesses of {len(accesses)} ranks, and {n_ranks} are there")
+        raise BadMessage(f"accesses of {len(accesses)} ranks, and it has {n_ranks}")
     for each in accesses:
         _check_numbers("operation", (access.op for access in each), len(schedule.ops))
 
@@ -208,7 +208,7 @@ def check_measured(
     `start_ns` by that machine's clock, and about sends and operations that there are.
     """
     if len(measured.outcomes) != len(ranks):
-        raise BadMessage(f"{len(measured.outcomes)} outcomes, and {len(ranks)} ranks are there")
+        raise BadMessage(f"{len(measured.outcomes)} outcomes of {len(ranks)} ranks")
     counts = measured.counts
     if counts.machine != machine or set(counts.stopped_s) != set(ranks):
         raise BadMessage("counts of another machine, or of other ranks")
@@ -232,4 +232,4 @@ def check_measured(
 def _check_numbers(what: str, numbers: Iterable[int], n: int) -> None:
     for number in numbers:
         if not 0 <= number < n:
-            raise BadMessage(f"{what} {number}, and the plan has {n:,}")
+            raise BadMessage(f"{what} {number}, and the plan has {f'0 to {n - 1:,}' if n else 'none'}")

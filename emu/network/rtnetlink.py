@@ -100,7 +100,7 @@ def carry_out(requests: Iterable[Request]) -> None:
                     errors[number] = -_ERROR.unpack_from(answer)[0]
     for number, error in errors.items():
         if error:
-            raise OSError(error, f"rtnetlink request {number} of {last + 1} failed: {os.strerror(error)}")
+            raise OSError(error, f"rtnetlink request {number + 1} of {last + 1} failed: {os.strerror(error)}")
 
 
 class LinkState(NamedTuple):

@@ -54,8 +54,8 @@ def check(part: Part, fabric: Fabric) -> None:
             (port,) = _asked("link", "show", "dev", route["dev"])
         except (OSError, KeyError) as error:  # an unreachable or blackhole route has no interface
             raise OSError(
-                f"this machine has no way from {part.address} to {far}: correct the addresses in the file of "
-                "machines, or its routes"
+                f"this machine has no route from {part.address} to {far}: correct the addresses in the file "
+                "of machines, or its routes"
             ) from error
         if port["mtu"] < needed_nbytes:
             raise OSError(

@@ -136,5 +136,5 @@ def library() -> ctypes.CDLL:
     )
     layout = ctypes.sizeof(Rank) * 1_000_000 + ctypes.sizeof(Peer) * 1000 + TRANSFER.itemsize
     if loaded.rank_layout() != layout:
-        raise OSError(f"the compiled {RANK_LIBRARY.name} is another version's; run sudo {COMMAND} setup")
+        raise OSError(f"the compiled {RANK_LIBRARY.name} is of another version; run sudo {COMMAND} setup")
     return loaded

@@ -169,7 +169,7 @@ class Fleet:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 missing = sorted(rank for member in waiting.values() for rank in member.ranks)
-                raise RunFailed(f"no {kind!r} message within {timeout_s:.0f} s from {self._silent(missing)}")
+                raise RunFailed(f"{self._silent(missing)} did not report {kind!r} within {timeout_s:.0f} s")
             for member in self._watch.wait(list(waiting.values()), left_s):
                 said, values = self._heard(member)
                 if said == FAILED:

@@ -75,7 +75,7 @@ def _accept(server: socket.socket, callers: dict[tuple[str, int], int], rank: in
     sock.settimeout(CONNECT_S)
     said = sock.recv(HELLO_NBYTES, socket.MSG_WAITALL)
     if peer is None or said != peer.to_bytes(HELLO_NBYTES, "little"):
-        raise PeerLost(f"{address[0]}:{address[1]} called rank {rank} and is not one of its peers")
+        raise PeerLost(f"{address[0]}:{address[1]} connected to rank {rank}, but is not one of its peers")
     return RankConnection(sock, peer)
 
 

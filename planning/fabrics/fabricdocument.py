@@ -153,7 +153,11 @@ def _cables(document: FabricDocument, tiers: Sequence[NodeTier]) -> Iterator[Cab
         total += n_cables
         check_size(0, total)
         if n_cables > 1 and (cables.a_port, cables.b_port) != (None, None):
-            raise BadCabling("this line names a port but makes several cables", "links", line)
+            raise BadCabling(
+                "this line names a port but makes several cables: leave the port out, or make one cable",
+                "links",
+                line,
+            )
         for a in a_names:
             for b in b_names:
                 wire = _wire([cables, *_fitting_tiers(tiers, a, b), document.defaults])

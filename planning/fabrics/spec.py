@@ -68,7 +68,7 @@ def _family(name: str) -> Family:
         loaded: Any = plugins.loaded(entry)
         if not isinstance(loaded, Family):
             raise plugins.BadPlugin(
-                f"{plugins.plugin_name(entry)} is a {type(loaded).__name__}, not a Family"
+                f"{plugins.plugin_name(entry)} is of type {type(loaded).__name__}, not a Family"
             )
         return replace(loaded, build=_checked(entry, loaded))
     raise ValueError(not_one_of("family", name, family_names()))
@@ -86,9 +86,9 @@ def _checked(entry: EntryPoint, family: Family) -> Callable[[Mapping[str, int], 
         try:
             same = fabric_of(document_of(fabric), name=FROM_FILE)
         except ValueError as error:
-            raise plugins.BadPlugin(f"{whose} makes a fabric that cannot be: {error}") from error
+            raise plugins.BadPlugin(f"{whose} makes an impossible fabric: {error}") from error
         if (same.hosts, same.links) != (fabric.hosts, fabric.links):
-            raise plugins.BadPlugin(f"{whose} numbers ports otherwise than `build` does")
+            raise plugins.BadPlugin(f"{whose} numbers ports differently from `build`")
         made: Fabric = fabric
         return made
 
@@ -121,8 +121,8 @@ def parse_fabric(text: str) -> Fabric:
         fabric = family.build(sizes, links)
         if len(fabric.spec) > MAX_SPEC_LENGTH:  # 2.5M is written 2500k: a plan could not be read back
             raise ValueError(
-                f"with its rates in whole numbers a spec has at most {MAX_SPEC_LENGTH} characters, this one"
-                f" has {len(fabric.spec)}"
+                f"a spec has at most {MAX_SPEC_LENGTH} characters; with its rates written as whole numbers "
+                f"this one has {len(fabric.spec)}"
             )
         return fabric
     except ValueError as error:
@@ -175,7 +175,8 @@ def _values(text: str) -> tuple[Family, dict[str, int], LinkSpec]:
     for key in values:
         if key == "uplink_rate" and family.is_grid:
             raise ValueError(
-                f"rate= of a {name} is that of the cables between switches; the hosts' is host_rate="
+                f"a {name} has no uplink_rate: give rate= for the cables between switches and host_rate= for "
+                "the hosts"
             )
         if key not in family.sizes and key not in family.link_keys and not key.startswith(KEY):
             known = ", ".join((*family.sizes, *family.link_keys, f"{KEY}HOST"))

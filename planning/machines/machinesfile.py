@@ -109,9 +109,9 @@ def check_buildable(machines: Machines) -> None:
             raise ValueError(f"machine {machine.name}: another machine has address {machine.address}, too")
     here = [machine.name for machine in machines.machines if machine.ssh is None]
     if len(here) != 1:
-        which = "none is" if not here else f"{' and '.join(here)} are"
+        which = f"{' and '.join(here)} have no ssh" if here else "every machine has ssh"
         raise ValueError(
-            f"{which} without ssh: the machine on which you run the command must be in the file, and every "
+            f"{which}: the machine on which you run the command must be in the file without ssh, and every "
             "other one needs ssh: USER@HOST"
         )
 

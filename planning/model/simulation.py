@@ -104,11 +104,11 @@ def _checked(schedule: Schedule, ready_s: Seconds, ends_s: Seconds, opened_s: Se
     stuck = np.flatnonzero(ends_s < 0)
     if len(stuck):
         n_sends = len(schedule.sends)
-        first = ("send", stuck[0])
+        first = f"send {stuck[0]}"
         if stuck[0] >= n_sends:
-            first = ("operation", schedule.aggregations[stuck[0] - n_sends].op)
+            first = f"a sum of operation {schedule.aggregations[stuck[0] - n_sends].op}"
         raise ValueError(
-            f"{len(stuck)} sends wait for each other and never begin, among them {first[0]} {first[1]}"
+            f"{len(stuck)} sends or sums wait for each other and never begin, among them {first}"
         )
     never = np.flatnonzero(opened_s < 0)
     if len(never):

@@ -112,7 +112,7 @@ def read_job_counts(data: bytes) -> list[JobCounts]:
     """
     if len(data) % JOB_COUNTS.size:
         raise ValueError(
-            f"job counters of {len(data)} bytes, which is not a multiple of a job's {JOB_COUNTS.size} bytes"
+            f"{len(data)} bytes of job counters are not a multiple of a job's {JOB_COUNTS.size} bytes"
         )
     return [
         JobCounts(job, epoch, slots, n_children, dict(zip(EVENTS, counts, strict=True)))

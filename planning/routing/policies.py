@@ -84,7 +84,7 @@ def _checked(entry: EntryPoint, made: Policy) -> Policy:
             raise plugins.BadPlugin(f"{whose} gives a {type(given).__name__}, not the path of each flow")
         for path in given:
             if not isinstance(path, Sequence) or not all(isinstance(hop, Egress) for hop in path):
-                raise plugins.BadPlugin(f"{whose} gives {str(path)[:40]!r}, which is no path of Egress")
+                raise plugins.BadPlugin(f"{whose} gives {str(path)[:40]!r}, which is not a path of Egress")
         return given
 
     return paths

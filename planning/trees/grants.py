@@ -162,7 +162,7 @@ class _Planter:
         ground = self.ground
         if FIRST_PORT + number > LAST_PORT:
             raise NoTree(
-                f"there are UDP ports for {LAST_PORT - FIRST_PORT + 1:,} trees, and this is one too many"
+                f"there are UDP ports for {LAST_PORT - FIRST_PORT + 1:,} trees, and this plan needs more"
             )
         reduce_group = self.schedule.groups[number]
         givers, takers = (tuple(ground.placement[rank] for rank in ranks) for ranks in reduce_group)

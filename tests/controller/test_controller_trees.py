@@ -148,8 +148,11 @@ def test_more_jobs_than_one_message_holds_are_read_whole() -> None:
 @pytest.mark.parametrize(
     ("octets", "wrong"),
     [
-        (bytes(8), "s: asked for its jobs' counters, the switch sent something else"),
-        (bytes.fromhex("0002475700000001") + bytes(JOB_COUNTS.size - 1), "s: job counters of 103 bytes"),
+        (bytes(8), "s answered the request for its jobs' counters with something else"),
+        (
+            bytes.fromhex("0002475700000001") + bytes(JOB_COUNTS.size - 1),
+            "s: 103 bytes of job counters are not a multiple of a job's 104 bytes",
+        ),
     ],
 )
 def test_an_answer_that_is_none_is_refused_by_name(octets: bytes, wrong: str) -> None:

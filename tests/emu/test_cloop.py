@@ -471,5 +471,5 @@ def test_numbers_that_come_in_pieces_that_end_within_one_are_added_right(piece_n
 def test_a_library_of_other_layouts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     library.cache_clear()
     monkeypatch.setattr(clayout, "TRANSFER", np.dtype([("bytes", np.uint64)]))
-    with pytest.raises(OSError, match=r"librank\.so is another version's; run sudo"):
+    with pytest.raises(OSError, match=r"librank\.so is of another version; run sudo"):
         library()

@@ -343,7 +343,7 @@ def test_of_silent_ranks_the_one_that_is_stopped_is_told() -> None:
             agents.run(0, 1.0)
         os.kill(agents.pids[2], signal.SIGCONT)
         agents.end()
-    assert str(failed.value) == "no 'prepared' message within 1 s from rank 2 (stopped: rank 2)"
+    assert str(failed.value) == "rank 2 (stopped: rank 2) did not report 'prepared' within 1 s"
 
 
 def test_silent_ranks_are_told_where_none_is_stopped() -> None:
@@ -351,7 +351,7 @@ def test_silent_ranks_are_told_where_none_is_stopped() -> None:
         ends[1].send(("listening", None))
         with pytest.raises(RunFailed) as failed:
             agents.connect(timeout_s=0.1)
-    assert str(failed.value) == "no 'listening' message within 0 s from ranks 0, 2, 3, 4 and 2 more"
+    assert str(failed.value) == "ranks 0, 2, 3, 4 and 2 more did not report 'listening' within 0 s"
 
 
 def test_many_agents_are_shared_out_over_the_processors_neighbours_together(

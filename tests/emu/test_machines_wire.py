@@ -86,9 +86,9 @@ def with_times(**times: Any) -> wire.Measured:
 @pytest.mark.parametrize(
     ("times", "says"),
     [
-        ({"arrived_ns": {112: 1004}}, "send 112, and the plan has 112"),
+        ({"arrived_ns": {112: 1004}}, "send 112, and the plan has 0 to 111"),
         ({"queued_ns": {-1: 1004}}, "send -1"),
-        ({"begun_ns": {0: 1005}}, "aggregation 0, and the plan has 0"),
+        ({"begun_ns": {0: 1005}}, "aggregation 0, and the plan has none"),
         ({"computing_ns": {1: 1007}}, "operation 1"),
         ({"computed_ns": {0: 1007}}, "never began"),
         ({"done_ns": 1000}, "another repeat"),
@@ -102,7 +102,7 @@ def test_times_of_what_is_not_in_the_plan_are_refused(times: dict[str, Any], say
 
 def test_accesses_of_other_ranks_and_operations_are_refused() -> None:
     wire.check_accesses([[Access(0)], []], 2, SCHEDULE)
-    with pytest.raises(wire.BadMessage, match="of 1 ranks, and 2"):
+    with pytest.raises(wire.BadMessage, match="accesses of 1 ranks, and it has 2"):
         wire.check_accesses([[Access(0)]], 2, SCHEDULE)
     with pytest.raises(wire.BadMessage, match="operation 1"):
         wire.check_accesses([[Access(1)]], 1, SCHEDULE)

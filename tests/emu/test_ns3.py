@@ -8,6 +8,7 @@ from math import ceil
 import numpy as np
 import pytest
 
+from gradwire.emu.engines import ns3
 from gradwire.emu.engines.ns3 import packet_times, problem
 from gradwire.emu.engines.problem import _listen
 from gradwire.emu.project import NS3_DRIVER
@@ -33,16 +34,26 @@ def test_what_is_handed_over_has_only_the_cables_and_nodes_that_the_plan_uses() 
 def test_what_it_cannot_carry_out_is_refused_in_words() -> None:
     plan = allreduce_plan("star:hosts=4", "ring", nbytes=4000)
     newest = replace(plan, schedule=replace(plan.schedule, order="newest-first"))
-    with pytest.raises(Refused, match=r"^ns-3 is not given an order of sends: leave out --engine packets$"):
+    with pytest.raises(
+        Refused, match=r"^gradwire does not give an order of sends to ns-3: leave out --engine packets$"
+    ):
         packet_times(newest)
 
 
 def test_too_many_packets_are_refused_with_the_size_that_fits() -> None:
     plan = schedule_plan("star:hosts=2", messages(2, [(0, 1, 20_000_000 * SEGMENT)]))
     with pytest.raises(
-        Refused, match=r" 40,000,000 times, .* at most 10,000,000: of its 29 GB, 7.2 GB would fit$"
+        Refused, match=r" 40,000,000 times, .* at most 10,000,000: plan for 7.2 GB instead of 29 GB$"
     ):
         packet_times(plan)
+
+
+def test_too_many_connections_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ns3, "MOST_CONNECTIONS", 3)
+    with pytest.raises(
+        Refused, match="the plan has 4 connections, and gradwire gives ns-3 at most 3: plan for"
+    ):
+        packet_times(allreduce_plan("star:hosts=4", "ring", nbytes=4000))
 
 
 @needs_ns3

@@ -209,7 +209,7 @@ def test_a_request_for_anything_else_is_refused(request_: bytes, code: int) -> N
 
 @pytest.mark.parametrize("nbytes", [1, 103, 105])
 def test_half_a_jobs_counters_are_none(nbytes: int) -> None:
-    with pytest.raises(ValueError, match=f"job counters of {nbytes} bytes"):
+    with pytest.raises(ValueError, match=f"{nbytes} bytes of job counters"):
         read_job_counts(bytes(nbytes))
 
 

@@ -57,7 +57,7 @@ def test_attributes_are_padded_to_four_bytes() -> None:
 def test_a_refusal_is_raised_with_the_number_of_its_request() -> None:
     """No kernel has that interface; without root it does not even look."""
     fine = rtnetlink.link_up(1)  # the loopback, which is up, so nothing is changed
-    with pytest.raises(OSError, match=r"request 0 of 3 failed: (No such device|Operation not permitted)"):
+    with pytest.raises(OSError, match=r"request 1 of 3 failed: (No such device|Operation not permitted)"):
         rtnetlink.carry_out([rtnetlink.address(ABSENT, "10.9.9.9", 16), fine, fine])
 
 

@@ -36,7 +36,9 @@ def test_what_is_handed_over_has_each_send_with_its_bytes_and_each_link_of_its_p
 def test_what_it_cannot_carry_out_is_refused_in_words() -> None:
     plan = allreduce_plan("star:hosts=4", "ring", nbytes=4000)
     newest = replace(plan, schedule=replace(plan.schedule, order="newest-first"))
-    with pytest.raises(Refused, match=r"^SimGrid is not given an order of sends: leave out --engine"):
+    with pytest.raises(
+        Refused, match=r"^gradwire does not give an order of sends to SimGrid: leave out --engine"
+    ):
         simgrid_s(newest)
 
 

@@ -96,7 +96,9 @@ def test_an_operation_after_a_sum_begins_when_it_is_there() -> None:
 def test_sums_in_another_order_than_their_groups_never_begin() -> None:
     schedule = sums(2, MB, MB, gates=(Gate(0, 1, after=(1,)),))
     plan = schedule_plan("star:hosts=2", sums(2, MB, MB))
-    with pytest.raises(ValueError, match="wait for each other and never begin, among them operation 0"):
+    with pytest.raises(
+        ValueError, match="wait for each other and never begin, among them a sum of operation 0"
+    ):
         simulate(plan.fabric, plan.flows, schedule, trees=plan.trees)
 
 

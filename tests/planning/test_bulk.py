@@ -104,7 +104,7 @@ def test_a_latency_lies_between_getting_ready_and_leaving() -> None:
     [
         (
             [Gate(1, 1, (0,)), Gate(0, 0, (1,))],
-            "2 sends wait for each other and never begin, among them send 0",
+            "2 sends or sums wait for each other and never begin, among them send 0",
         ),
     ],
 )

@@ -126,7 +126,7 @@ def test_pairs_that_would_be_merged_in_parts_are_refused() -> None:
     nbytes = schedule.sends.nbytes.copy()
     nbytes[0] -= 8
     with pytest.raises(
-        ValueError, match="send 0 has 3352 of the 3360 bytes of operation 0; pairs are merged"
+        ValueError, match="send 0 has 3352 of the 3360 bytes of operation 0; a send must have all pairs"
     ):
         check_schedule(replace(schedule, sends=replace(schedule.sends, nbytes=nbytes)))
 
@@ -191,7 +191,7 @@ def test_hitopk_is_right_for_any_equal_switches(leaves: int, hosts: int) -> None
             4000,
             "less than one of 1,000 numbers: choose topk:1/1000 or more, or larger buffers",
         ),
-        ("hitopk:0.01", 4000, "hitopk needs at least 2 first switches with as many ranks each"),
+        ("hitopk:0.01", 4000, "hitopk needs at least 2 first switches with the same number of ranks each"),
     ],
 )
 def test_shares_that_keep_nothing_are_refused_with_what_works(
@@ -285,18 +285,27 @@ GROUPS = ((0, 1, 2, 3), (4, 5, 6, 7), (8, 9, 10, 11), (12, 13, 14, 15))
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (changed(1, groups=GROUPS), "groups of pairs must have the ranks with the same chunk"),
+        (changed(1, groups=GROUPS), "each of its groups must have the ranks with the same chunk"),
         (
             changed(1, source=None),
-            "its groups are not those of the reducescatter that operation 1 carries on",
+            "its groups differ from the groups of the reducescatter that operation 1 carries on",
         ),
-        (changed(2, groups=()), "its groups are not those of the reducescatter that operation 1 carries on"),
+        (
+            changed(2, groups=()),
+            "its groups differ from the groups of the reducescatter that operation 1 carries on",
+        ),
         (changed(1, source=2), "its source must be an earlier reducescatter, got operation 2"),
         (changed(2, source=0), "its source must be an earlier topk, got operation 0"),
-        (changed(0, groups=GROUPS[:3]), "its groups must have each of its members once"),
-        (changed(0, groups=(*GROUPS[:3], (15, 14, 13, 12))), "its groups must have each of its members once"),
-        (changed(1, nbytes=8001), "8001 bytes are not as many pairs of 8 bytes of 4 members"),
-        (changed(1, dense_nbytes=400), "pairs of each rank do not fit what they are taken from"),
+        (changed(0, groups=GROUPS[:3]), "its groups must be of one size and have each member once"),
+        (
+            changed(0, groups=(*GROUPS[:3], (15, 14, 13, 12))),
+            "its groups must be of one size and have each member once",
+        ),
+        (
+            changed(1, nbytes=8001),
+            "8001 bytes are not the same number of pairs of 8 bytes from each of 4 members",
+        ),
+        (changed(1, dense_nbytes=400), "pairs from the numbers in 400 bytes"),
         (changed(0, dense_nbytes=4), "it sends no pairs, so dense_nbytes must be 0, got 4"),
         (changed(1, dense_nbytes=400_004), "other members or sizes than its source"),
         (
@@ -320,7 +329,7 @@ def test_a_gtopk_that_carries_on_another_operation_is_refused() -> None:
 def test_a_stage_that_does_not_wait_for_its_source_is_refused() -> None:
     schedule = planned(LEAVES, "hitopk:0.01", 400_000).schedule
     gates = tuple(gate for gate in schedule.gates if (gate.op, gate.rank) != (1, 5))
-    with pytest.raises(ValueError, match="operation 1 carries on operation 0, so rank 5 must wait for that"):
+    with pytest.raises(ValueError, match="operation 1 carries on operation 0, so rank 5 must wait for it"):
         check_schedule(replace(schedule, gates=gates))
 
 
@@ -329,6 +338,6 @@ def test_a_send_out_of_its_group_is_refused() -> None:
     src = schedule.sends.src.copy()
     src[0] = 9
     with pytest.raises(
-        ValueError, match="send 0 goes from rank 9 to 1, which are in other groups of operation 0"
+        ValueError, match="send 0 goes from rank 9 to 1, which are in different groups of operation 0"
     ):
         check_schedule(replace(schedule, sends=replace(schedule.sends, src=src)))

@@ -256,7 +256,7 @@ def test_losses_are_read_and_a_cable_has_one() -> None:
         Egress("h0", 0): 0.01,
         Egress("h1", 0): 0.02,
     }
-    with pytest.raises(ValueError, match="a cable is named twice"):
+    with pytest.raises(ValueError, match="loss: the cable from h1 to switch0 is named twice"):
         plan_of(Cell(STAR, "ring", "linear", "ecmp"), replace(JOB, loss=("1%", "2%@h1-switch0")))
 
 

@@ -222,4 +222,4 @@ def test_terms_that_make_no_sense_are_refused_in_a_line(terms: Terms, why: str) 
 def test_no_more_trees_than_udp_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gradwire.planning.trees.grants.LAST_PORT", FIRST_PORT)
     grants = grants_for(parse_fabric("star:hosts=4"), sums(4, (0, 1), (2, 3)), Terms())
-    assert grants.refused == {(2, 3): "there are UDP ports for 1 trees, and this is one too many"}
+    assert grants.refused == {(2, 3): "there are UDP ports for 1 trees, and this plan needs more"}

@@ -28,11 +28,11 @@ def test_the_made_job_has_a_lock_that_passes() -> None:
         ((Lock(0, ((3, 3),)),), "section 3 to 3 must begin with a message to rank 0, in one send"),
         ((Lock(1, ((1, 3),)),), "section 1 to 3 must begin with a message to rank 1"),
         ((Lock(0, ((2, 3),)),), "must begin with a message to rank 0"),
-        ((Lock(0, ((3, 1),)),), "must be of two operations, the second not before the first"),
-        ((Lock(0, ((1, 99),)),), "must be of two operations"),
+        ((Lock(0, ((3, 1),)),), "must name two operations, the second not before the first"),
+        ((Lock(0, ((1, 99),)),), "must name two operations"),
         ((Lock(0, ((1, 4),)),), "ends with an operation in which rank 0 has no part"),
-        ((Lock(0, ((1, 7),)),), "operation 7 is to free it, and does not wait for operation 1"),
-        ((Lock(0, ((1, 11), (9, 11))),), "operation 11 is to free it, and may wait for operation 9"),
+        ((Lock(0, ((1, 7),)),), "operation 7 frees it without waiting for operation 1"),
+        ((Lock(0, ((1, 11), (9, 11))),), "operation 11 frees it, but may wait for operation 9"),
     ],
 )
 def test_a_lock_that_cannot_be_is_refused_in_one_line(locks: tuple[Lock, ...], what: str) -> None:
@@ -51,7 +51,7 @@ def test_two_servers_that_could_wait_for_each_other_are_refused() -> None:
     sends = [_message(0, 2, 0), _message(1, 2, 1), _message(2, 0, 2), _message(3, 1, 2)]
     gates = [Gate(2, 0, (0,)), Gate(2, 2, (0, 1)), Gate(3, 1, (1,)), Gate(3, 2, (0, 1))]
     locks = [Lock(0, ((0, 2),)), Lock(1, ((1, 3),))]
-    with pytest.raises(ValueError, match="operation 2 is to free it, and may wait for operation 1"):
+    with pytest.raises(ValueError, match="operation 2 frees it, but may wait for operation 1"):
         check_schedule(Schedule.of(3, ops, sends, gates, locks=locks))
     early = [Gate(2, 0, (0,)), Gate(2, 2, (0,)), Gate(3, 1, (1,)), Gate(3, 2, (1,))]
     check_schedule(Schedule.of(3, ops, sends, early, locks=locks))

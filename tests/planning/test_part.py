@@ -63,10 +63,13 @@ def test_every_cable_is_on_one_machine_or_a_tunnel_with_an_end_on_each_of_two(sp
         ("{name: a, address: 0.0.0.0}, {name: b, address: 192.0.2.2, ssh: b}", "machine a: 0.0.0.0 does"),
         ("{name: a, address: 224.0.0.5}, {name: b, address: 192.0.2.2, ssh: b}", "machine a: 224.0.0.5 does"),
         ("left, right", "machines.0 is not a mapping"),
-        ("{name: a, address: 192.0.2.1}, {name: b, address: 192.0.2.2}", "a and b are without ssh"),
+        (
+            "{name: a, address: 192.0.2.1}, {name: b, address: 192.0.2.2}",
+            "a and b have no ssh: the machine on which",
+        ),
         (
             "{name: a, address: 192.0.2.1, ssh: a}, {name: b, address: 192.0.2.2, ssh: b}",
-            "none is without ssh",
+            "every machine has ssh: the machine on which you run the command must be in the file without",
         ),
     ],
 )

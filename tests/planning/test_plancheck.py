@@ -110,15 +110,15 @@ def flow(number: int, **fields: object) -> Callable[[Value], None]:
         ),
         (
             lambda value: value["schedule"]["ops"][0].update(sizes=[[1] * 4] * 4),
-            "operation 0: only an alltoall has sizes, of each member for each; it is allreduce of 4 members",
+            "operation 0: only an alltoall has sizes, from each member to each; it is allreduce of 4 members",
         ),
         (
             lambda value: value["schedule"]["ops"][0].update(kind="alltoall", sizes=[[1] * 4] * 3),
-            "operation 0: only an alltoall has sizes, of each member for each; it is alltoall of 4 members",
+            "operation 0: only an alltoall has sizes, from each member to each; it is alltoall of 4 members",
         ),
         (
             lambda value: value["schedule"]["ops"][0].update(kind="alltoall", sizes=[[1] * 4] * 4),
-            "operation 0: by its sizes its nbytes must be 4",
+            "operation 0: with its sizes nbytes must be 4",
         ),
         (lambda value: value["schedule"]["ops"][0].update(tag=1 << 32), "tag 4294967296"),
         (lambda value: value["schedule"]["gates"][0].update(gap_ns=10**18), "gate 0"),

@@ -127,7 +127,7 @@ def test_a_damaged_file_is_one_line_that_names_it_and_what_is_wrong(
         ("events/repeat-0.parquet", "send", 10**6, "send 1000000 is not in the plan"),
         ("events/repeat-0.parquet", "send", -1, "send -1 is not in the plan"),
         ("events/repeat-0.parquet", "rank", 9, "rank 9 is not in the plan"),
-        ("events/repeat-0.parquet", "event", "slept", "there is no event 'slept'"),
+        ("events/repeat-0.parquet", "event", "slept", "it has an unknown event, 'slept'"),
         ("failures.json", "port", 99, "leaf0 has no port 99 in leaf-spine:leaves=2,spines=2,hosts=1"),
         ("failures.json", "event", "sideways", "0.event is not 'down' or 'up'"),
         ("switches.json", "flows", 7, "not a counters file: flows is not a list"),
@@ -171,9 +171,9 @@ def _huge(table: pa.Table) -> pa.Table:
 @pytest.mark.parametrize(
     ("spoilt", "reason"),
     [
-        (_twice, "it has several columns send"),
+        (_twice, "it has several columns named send"),
         (_unsigned, "its column repeat has the wrong type, uint64"),
-        (_huge, r"its \d+ rows would be [\d,]{7,} bytes"),
+        (_huge, r"its \d+ rows would unpack to [\d,]{7,} bytes"),
     ],
 )
 def test_a_table_with_other_columns_than_ours_is_refused(

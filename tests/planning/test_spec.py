@@ -251,7 +251,9 @@ def test_whatever_the_text_it_is_a_fabric_or_an_error_of_one_line(text: str) -> 
 def test_a_spec_that_would_be_too_long_to_be_read_back_is_refused() -> None:
     spec = ",".join(["star:hosts=30", *(f"rate@h{i}=2.5M" for i in range(10, 23))])
     assert len(spec) == 195
-    with pytest.raises(ValueError, match="at most 200 characters, this one has 208"):
+    with pytest.raises(
+        ValueError, match="at most 200 characters; with its rates written as whole numbers this one has 208"
+    ):
         parse_fabric(spec)
 
 
@@ -338,7 +340,10 @@ def test_hosts_and_uplinks_have_their_own_rates() -> None:
         ("mesh:x=0,y=9", "a mesh needs at least 2 nodes, got x=0, y=9"),
         ("mesh:x=255,y=255", "gradwire plans at most 65,000"),
         ("torus:x=999999999,y=999999999", "gradwire plans at most 65,000"),
-        ("torus:x=4,y=4,uplink_rate=1G", "that of the cables between switches; the hosts' is host_rate="),
+        (
+            "torus:x=4,y=4,uplink_rate=1G",
+            "a torus has no uplink_rate: give rate= for the cables between switches and host_rate=",
+        ),
         ("torus:x=4,y=4,rate=40G", "4 times the rate of its other cables, and at most 100G: give host_rate="),
         ("torus:x=4,y=4,rate=0", "rate above 0"),
         ("mesh:x=4,y=4,host_rate=0", "rate above 0"),

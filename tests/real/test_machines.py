@@ -137,8 +137,11 @@ def test_what_loses_packets_between_the_machines_is_named(tmp_path: Path, more: 
             "machine right has gradwire 0.0.1, and this one",
         ),
         (f"timeout --signal KILL 7 {GRADWIRE} part", "machine right"),
-        ("echo '[\"hello\",'; sleep 20", "machine right sent what cannot be used: not JSON"),
-        ("printf '[\"hello\",'; sleep 50", "machine right sent what cannot be used: half a message"),
+        ("echo '[\"hello\",'; sleep 20", "machine right sent a message that cannot be used: not JSON"),
+        (
+            "printf '[\"hello\",'; sleep 50",
+            "machine right sent a message that cannot be used: half a message",
+        ),
     ],
     ids=["without root", "another version", "that dies", "that talks nonsense", "that stops in a word"],
 )

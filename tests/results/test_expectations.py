@@ -69,7 +69,7 @@ def test_the_arrow_of_a_link_is_no_comparison() -> None:
         ("ratio <= ", "'' is neither a number nor a quantity"),
         ("time of {algoritm: ring} <= 3s", "there is no choice 'algoritm' (did you mean algorithm?)"),
         ("time of {} <= 3s", "there is no choice ''"),
-        ("time of {algorithm:} <= 3s", "algorithm has no value"),
+        ("time of {algorithm:} <= 3s", "algorithm has no value; leave it out, or write one"),
         ("time of {size: big} <= 3s", "'big' is not a size"),
         ("time <= 3 weeks", "'weeks' after '3': only * and / can be there"),
         ("time <= 3weeks", "'3weeks' is not"),

@@ -103,20 +103,20 @@ def test_results_of_trust_are_told_from_those_of_runs(tmp_path: Path) -> None:
             "a newer gradwire wrote; this one reads gradwire.matrix/1",
         ),
         ('{"schema": "gradwire.trust/9"}', "a newer gradwire wrote; this one reads gradwire.trust/1"),
-        ('{"schema": "gradwire.other/1", "cells": []}', "it holds 'gradwire.other/1', no results of runs"),
-        ('{"schema": ["x"], "cells": []}', r"it holds \['x'\], no results of runs"),
+        ('{"schema": "gradwire.other/1", "cells": []}', "it holds 'gradwire.other/1', not results of runs"),
+        ('{"schema": ["x"], "cells": []}', r"it holds \['x'\], not results of runs"),
         (
             f'{{"schema": "gradwire.matrix/1", "cells": [{CELL % "[0]"}], "rows": [{ROW}]}}',
-            "not all of its times",
+            "a cell has up to 100,000 times, each above 0",
         ),
         (
             f'{{"schema": "gradwire.matrix/1", "cells": [{CELL % "[1e999]"}], "rows": [{ROW}]}}',
-            "it holds a number that is larger than any",
+            "it holds a number that is too large",
         ),
         *(
             (
                 f'{{"schema": "gradwire.matrix/1", "n_cells": {number}}}',
-                "it holds a number that is larger than any",
+                "it holds a number that is too large",
             )
             for number in ("NaN", "Infinity", "-Infinity")
         ),
@@ -179,7 +179,7 @@ def test_what_is_no_folder_of_results_is_refused_and_what_to_give_is_said(tmp_pa
     (tmp_path / "run.incomplete").mkdir()
     (tmp_path / "file").write_text("")
     for name, said in (
-        ("empty", "it has no result.json, so no run of it is done; give the folder of a finished run"),
+        ("empty", "it has no result.json, so no run in it is done; give the folder of a finished run"),
         ("run.incomplete", "this run never finished, or still runs"),
         ("file", "this is a file; give a folder with results"),
         ("nowhere", "there is no such folder"),

@@ -151,15 +151,28 @@ def test_a_figure_that_a_row_lacks_after_all_does_not_hold() -> None:
     assert outcome.why[0] == f"ring, linear, ecmp on {STAR} has no iteration"
 
 
+def test_a_quotient_by_a_figure_that_is_0_does_not_hold() -> None:
+    outcome = judged(parse_expectation("wrong / wrong <= 1"), CELLS)
+    assert (outcome.verdict, outcome.why[0]) == ("fails", "wrong is 0, so nothing can be divided by it")
+
+
 @pytest.mark.parametrize(
     ("text", "is_run", "reason"),
     [
-        ("bounded_by != hosts links", True, "no bounded_by is 'hosts links' (did you mean hosts' links?)"),
-        ("bounded_by != h0->h1", True, "no bounded_by is 'h0->h1'"),
-        ("worst_link != h4->switch0", False, "no worst_link is 'h4->switch0' (did you mean "),
-        ("worst_link == messages", True, "no worst_link is 'messages'"),
-        ("verdict != vald", True, "no verdict is 'vald' (did you mean valid?); it can be valid, not valid, "),
-        ("verdict == valid", False, "no verdict is 'valid'; it can be planned, refused"),
+        (
+            "bounded_by != hosts links",
+            True,
+            "there is no bounded_by 'hosts links' (did you mean hosts' links?)",
+        ),
+        ("bounded_by != h0->h1", True, "there is no bounded_by 'h0->h1'"),
+        ("worst_link != h4->switch0", False, "there is no worst_link 'h4->switch0' (did you mean "),
+        ("worst_link == messages", True, "there is no worst_link 'messages'"),
+        (
+            "verdict != vald",
+            True,
+            "there is no verdict 'vald' (did you mean valid?); it can be valid, not valid, ",
+        ),
+        ("verdict == valid", False, "there is no verdict 'valid'; it can be planned, refused"),
     ],
 )
 def test_a_name_that_no_cell_can_have_is_refused(text: str, is_run: bool, reason: str) -> None:

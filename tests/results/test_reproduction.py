@@ -68,7 +68,7 @@ def test_what_is_not_a_product_is_refused(figure: str) -> None:
 
 
 def test_a_claim_can_name_its_own_trials_only() -> None:
-    with pytest.raises(ValueError, match="names 'other', which is none of its trials"):
+    with pytest.raises(ValueError, match="names 'other', which is not one of its trials"):
         claim("other.bound_s")
 
 

@@ -66,7 +66,7 @@ def test_a_cell_is_named_by_the_choices_that_are_not_the_default(tmp_path: Path)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ({"send_delay": "10.1s"}, "a send is delayed by 10s at most, not by 10100ms"),
+        ({"send_delay": "10.1s"}, "a send's delay can be at most 10s, got 10100ms"),
         ({"pace": "late"}, "there is no pace 'late'; choose from early, step"),
         ({"order": "lifo"}, "there is no order 'lifo'"),
     ],

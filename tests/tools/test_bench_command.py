@@ -50,7 +50,7 @@ def test_algorithms_of_other_collectives_and_other_ranks_are_rows_with_what_woul
     reasons = [one.reasons[0] for one in todo if isinstance(one, Row) and one.verdict == REFUSED]
     assert "half of halving-doubling needs a power of two ranks, got 3; choose ring" in reasons[0]
     assert "tree:chain does allreduce, broadcast and reduce, not allgather; choose from ring," in reasons[1]
-    assert "a hierarchy needs at least 2 first switches with as many ranks each" in reasons[2]
+    assert "a hierarchy needs at least 2 first switches with the same number of ranks each" in reasons[2]
     assert "choose ring" in reasons[2]
 
 
@@ -176,10 +176,12 @@ def test_a_data_type_of_nccl_is_what_is_sent(todo: list[Plan | Row]) -> None:
         ("allreduce -c 0", "-c 0: every run is checked"),
         ("allreduce -d double", "there is no data type 'double'"),
         ("allreduce -d half --wire bfloat16", "--datatype half and --wire bfloat16 differ"),
-        ("allreduce -b 64kB", "'64kB' is a power of two in nccl-tests, of ten in gradwire: write 64kiB, say"),
+        ("allreduce -b 64kB", "'64kB' counts by 1,024 in nccl-tests, by 1,000 in gradwire: write 64kiB"),
         ("allreduce -f 2 -i 8", "-f and -i cannot be used together"),
         ("allreduce -b 4 -e 1M -i 4", "more than 1,000 sizes: give a larger --step"),
-        ("allreduce -b 4 -e 8 -i 0", "--step 0: at least 4 bytes"),
+        ("allreduce -b 4 -e 8 -i 0", "--step 0: a step is at least 4 bytes"),
+        ("allreduce -b 8 -e 4", "--end of 4 bytes is less than --begin of 8: swap them"),
+        ("allreduce -b 8GiB", "sizes go from 4 bytes to 4 GiB; got 8,589,934,592 to 8,589,934,592 bytes"),
         ("allreduce -J nowhere/out.json", "--output-file nowhere/out.json: there is no folder"),
     ],
 )

@@ -82,7 +82,7 @@ def test_a_pace_and_a_delay_are_checked_when_they_become_part_of_the_experiment(
     assert NetworkChoices(send_delay="10s").on(experiment).send_delay_ns == 10**10
     for choices, reason in (
         (NetworkChoices(pace="late"), "there is no pace 'late'; choose from early, step"),
-        (NetworkChoices(send_delay="10.1s"), "a send is delayed by 10s at most, not by 10100ms"),
+        (NetworkChoices(send_delay="10.1s"), "a send's delay can be at most 10s, got 10100ms"),
         (NetworkChoices(send_delay="50"), "'50' is not a time: write it like 10us or 1ms"),
         (NetworkChoices(send_delay="-1ms"), "'-1ms' is not a time"),
     ):

@@ -115,7 +115,7 @@ def test_a_folder_that_holds_something_else_is_not_written_over(
     with pytest.raises(SystemExit) as left:
         cli.main(["docs", "--site", str(tmp_path)])
     assert left.value.code == 1
-    assert "holds something else" in capsys.readouterr().err
+    assert "holds something other than a site" in capsys.readouterr().err
     assert (tmp_path / "mine.txt").read_text() == "mine"
 
 

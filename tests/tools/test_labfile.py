@@ -119,7 +119,10 @@ def test_a_fabric_may_be_a_spec_a_file_or_written_out(tmp_path: Path) -> None:
         (JOB + "fabric:\n" + INLINE.replace("b: s}", "b: t}"), "line 6: there is no host or switch t"),
         (JOB + "expect:\n- ratio <= 1\n- ratoi <= 1\n", "line 4: there is no quantity 'ratoi' (did you mean"),
         (JOB + "expect: [{that: ratio <= 1, where: {algoritm: x}}]\n", "line 2: there is no key 'algoritm'"),
-        (JOB + "expect: [{where: {algorithm: x}}]\n", "line 2: an expectation has one of that:, bounded_by:"),
+        (
+            JOB + "expect: [{where: {algorithm: x}}]\n",
+            "line 2: an expectation has exactly one of that:, bounded_by:",
+        ),
         (JOB + "expect:\n- time of {size: 1M} <= 1s\n", "line 3: put it in quotes, as it has ': ' in it"),
         (JOB + "expect:\n- time of {size: 1M} / time of {size: 2M} > 3\n", "line 3: put text with ': ' in"),
         (JOB + "seed: 1\nseed: 2\n", "line 3: the key 'seed' is given twice"),

@@ -96,7 +96,11 @@ def test_what_was_made_is_said_as_json(tmp_path: Path, capsys: pytest.CaptureFix
         (["ps", "--nbytes", "20"], "20 bytes cannot be cut into 8 parts of at least 4 bytes"),
         (["gossip", "--nbytes", "2000G"], "--nbytes 2000G is not from 4 to 1,099,511,627,776"),
         (["gossip", "--compute-time", "90000s"], "--compute-time 90000s is not from 0 to 86,400"),
-        (["dlrm", "--tables", "0"], "1 number of tables for 8 ranks: give at most one for each, not all 0"),
+        (["dlrm", "--tables", "0"], "no rank has a table: give a number of tables above 0"),
+        (
+            ["dlrm", "--workers", "2", "--tables", "1,1,1"],
+            "3 numbers of tables for 2 ranks: give at most one for each",
+        ),
         (["dlrm", "--workers", "500", "--tables", "2,1"], "and sizes of blocks of alltoalls: choose fewer"),
         (["dlrm", "--tables", "1,x"], "--tables: 'x' is not a whole number from 0 to 1,000,000"),
         (["dlrm", "--batch", "1000000", "--width", "1000000"], "an alltoall would have 128,000,000,000,000"),

@@ -76,12 +76,12 @@ def test_series_are_named_by_the_choices_that_are_needed(tmp_path: Path) -> None
     [
         ("{y: tme, x: size}", "line 10: there is no quantity 'tme' (did you mean time?)"),
         ("{y: worst_link, x: size}", "line 10: there is no quantity 'worst_link'"),
-        ("{y: [time, ratio], x: size}", "line 10: time and ratio are of different units"),
+        ("{y: [time, ratio], x: size}", "line 10: time and ratio have different units"),
         ("{y: time, x: colour}", "line 10: there is no choice 'colour'"),
         ("{y: time, x: job, series: job}", "line 10: job is x already"),
         ("{y: time}", "line 10: plot.0.x is missing"),
         ("{y: time, x: size, serie: job}", "line 10: there is no key 'serie' (did you mean series?)"),
-        ("{y: busbw, x: size}", "line 10: busbw is only known of packets that were sent"),
+        ("{y: busbw, x: size}", "line 10: busbw is only known after a run, and this lab has mode: plan"),
         ("{y: time, x: size, where: {job: none}}", "line 10: no cell has job: none"),
         (
             "{y: time, x: size, series: [job, algorithm]}",

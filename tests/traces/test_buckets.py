@@ -218,7 +218,7 @@ def hindered() -> Workload:
         (made_allreduce(2, 400), 6, "give a multiple of 4"),
         (made_collective("alltoall", 2, 400), 400, "the job has no allreduces"),
         (made_allreduce(2, 1 << 30), 4, "268,435,456 in this job; at most 8,192 are made: try 131,072 bytes"),
-        (hindered(), 16, "wait for each other by more than computing"),
+        (hindered(), 16, "wait for each other through more than computing"),
     ],
 )
 def test_what_cannot_be_put_into_such_buckets_is_refused(job: Workload, size: int, reason: str) -> None:

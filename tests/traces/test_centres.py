@@ -86,10 +86,10 @@ def test_what_a_worker_has_handed_over_may_not_have_been_added_yet() -> None:
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        ({"reduce": False}, "a push must be added up at rank 0"),
+        ({"reduce": False}, "rank 0 must add up a push, and send a pull as it is"),
         ({"nbytes": N - 4}, "must be one send of all of its 4000 bytes"),
         ({"shift": 4, "nbytes": N - 4}, "must be one send of all"),
-        ({"dst": 2}, "a push must be added up at rank 0"),
+        ({"dst": 2}, "rank 0 must add up a push, and send a pull as it is"),
     ],
 )
 def test_counts_are_checked_whatever_the_order(change: dict[str, Any], what: str, unordered: bool) -> None:
@@ -111,9 +111,12 @@ def test_a_contribution_that_is_missing_or_doubled_is_refused_also_in_hogwild() 
 def test_a_pull_that_adds_and_a_centre_that_does_not_exist_are_refused() -> None:
     good = schedule([(1, PULL)])
     (pull,) = good.sends
-    with pytest.raises(ValueError, match="a pull come from it as it is"):
+    with pytest.raises(ValueError, match="rank 0 must add up a push, and send a pull as it is"):
         check_correct(Schedule.of(4, good.ops, [replace(pull, reduce=True)], centres=good.centres))
-    with pytest.raises(ValueError, match="there must be such a centre"):
+    broadcast = replace(good.ops[0], kind="broadcast")
+    with pytest.raises(ValueError, match="operation 0, of centre 0, must be a message, got broadcast"):
+        check_centres(Schedule.of(4, [broadcast], [pull], centres=good.centres))
+    with pytest.raises(ValueError, match="operation 0 names centre 0, the plan has 0"):
         check_correct(Schedule.of(4, good.ops, [pull]))
     with pytest.raises(ValueError, match="centre 0: rank 9 or 4000 bytes is out of range"):
         check_correct(Schedule.of(4, good.ops, [pull], centres=[Centre(9, N)]))

@@ -228,7 +228,7 @@ def test_kinds_other_than_allreduce_are_checked_by_what_they_must_hold() -> None
     check_correct(schedule("alltoall", 3, 24, blocks))
     wrong = [replace(blocks[0], offset=0, shift=24), *blocks[1:]]
     assert refusal(schedule("alltoall", 3, 24, wrong)) == (
-        "operation 0: rank 1 ends with other bytes than it must in bytes 24 to 32"
+        "operation 0: rank 1 ends with data of other bytes in bytes 24 to 32"
     )
 
 
@@ -326,7 +326,7 @@ def test_a_byte_further_at_each_send_is_followed_without_cutting_all_bytes() -> 
         for i in range(n_sends)
     ]
     assert refusal(schedule("broadcast", 2, nbytes, sends)) == (
-        "operation 0: rank 0 ends with other bytes than it must in bytes 2 to 4"
+        "operation 0: rank 0 ends with data of other bytes in bytes 2 to 4"
     )
 
 

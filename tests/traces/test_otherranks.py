@@ -9,7 +9,7 @@ import gradwire
 from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.jobs import read_job
-from gradwire.traces.making.collectives import made_allreduce
+from gradwire.traces.making.collectives import made_allreduce, made_uneven_alltoall
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.otherranks import with_ranks
@@ -195,6 +195,10 @@ def gossiping() -> Workload:
     return hurried().model_copy(update={"taxonomy": Taxonomy(optimisation="decentralised")})
 
 
+def staling() -> Workload:
+    return hurried().model_copy(update={"taxonomy": Taxonomy(scheduling="bounded", staleness=1)})
+
+
 def test_turns_of_captured_ranks_say_nothing_of_others() -> None:
     turn = Turn(src=0, dst=1, number=0)
     item = Collective(kind="allreduce", tag=0, nbytes=4096, algorithm="recursive-doubling", turns=(turn,))
@@ -226,7 +230,17 @@ def test_one_iteration_still_follows_the_other() -> None:
         (chatting(), 8, "rank 0 sends rank 1 messages, and neither is a parameter server"),
         (served(2, 0, MB), 16_385, "not of 16,385$"),
         (hurried(), 5, "server 0 answers the worker that comes first"),
-        (gossiping(), 8, "what other ranks would do in a job that is decentralised.* is not known"),
+        (
+            gossiping(),
+            8,
+            "what other ranks would send in a decentralised job is not known: leave --scale-ranks out",
+        ),
+        (staling(), 8, "what other ranks would send in a job with bounded staleness is not known: leave"),
+        (
+            made_uneven_alltoall(((1, 2), (3, 4))),
+            3,
+            "an alltoall's table of blocks is for 2 ranks and does not say what others send: leave",
+        ),
         (two_servers(), 2, "2 ranks leave no worker: 2 of the 3 captured are servers"),
     ],
 )

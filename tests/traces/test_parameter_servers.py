@@ -200,7 +200,13 @@ def test_the_largest_piece_is_pushed_before_it_is_pulled(
     [
         ("central", 1, 400, NO_HINTS, "at least 2 ranks, got 1"),
         ("colocated,servers=5", 4, 400, NO_HINTS, "5 of 4 workers cannot serve: choose servers=4 or fewer"),
-        ("servers=2,chunk=4", 8, 4_000_000, NO_HINTS, "16,000,000 sends: choose a larger chunk="),
+        (
+            "servers=2,chunk=4",
+            8,
+            4_000_000,
+            NO_HINTS,
+            "the pieces would make 16,000,000 sends: choose a larger chunk=",
+        ),
         ("servers=2,chunk=4", 8, 1 << 32, NO_HINTS, "1,073,741,824 pieces: choose a larger chunk="),
         ("hierarchical", 4, 400, NO_HINTS, "made for one fabric"),
         ("hierarchical", 2, 400, Hints(leaves=[(0, 1, 2), (3,)]), "one has 1 server and 0 workers"),

@@ -97,7 +97,7 @@ def offering(group: str, monkeypatch: pytest.MonkeyPatch, folder: Path, source: 
     [
         ("fabric.hosts[:2]", "places 2 ranks, not 3"),
         ("('h0', 'h1', 'h1')", "puts two ranks on one host"),
-        ("('h0', 'h1', 'leaf0')", "names 'leaf0', which is no host of star:hosts=4"),
+        ("('h0', 'h1', 'leaf0')", "names 'leaf0', which is not a host of star:hosts=4"),
     ],
 )
 def test_a_placement_that_gives_no_host_to_each_rank_is_refused_with_its_package(
@@ -122,8 +122,8 @@ odd = Family(lambda size, links: {MADE}, {"n": None}, "odd:n=2")
     [
         ("None", "makes no Fabric of the family odd"),
         ("build('even', size, ['a'], ['a', 'a'], [], links)", "makes no Fabric of the family odd"),
-        ("build('odd', size, ['a', 'b'], ['a', 'b'], [], links)", "makes a fabric that cannot be: "),
-        ("build('odd', size, ['a' * 40], ['a' * 40] * 2, [], links)", "makes a fabric that cannot be: "),
+        ("build('odd', size, ['a', 'b'], ['a', 'b'], [], links)", "makes an impossible fabric: "),
+        ("build('odd', size, ['a' * 40], ['a' * 40] * 2, [], links)", "makes an impossible fabric: "),
     ],
 )
 def test_a_fabric_of_a_package_is_held_to_what_one_from_a_file_is(
@@ -138,7 +138,7 @@ def test_a_fabric_of_a_package_is_held_to_what_one_from_a_file_is(
 
 def test_a_family_is_a_family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offering("gradwire.fabric", monkeypatch, tmp_path, "odd = 3\n")
-    with pytest.raises(BadPlugin, match=r"package odd 2 is a int, not a Family$"):
+    with pytest.raises(BadPlugin, match=r"package odd 2 is of type int, not a Family$"):
         parse_fabric("odd:n=2")
 
 
@@ -177,8 +177,8 @@ def test_a_policy_that_ends_the_program_is_a_fault_of_its_package(
         ("policy = 5", "cannot be called: drawnpaths:policy is of type int"),
         ("def policy(*given): ...", "gives a NoneType, not the path of each flow"),
         ("def policy(*given): return iter(())", "gives a tuple_iterator, not the path of each flow"),
-        ("def policy(*given): return [5]", "gives '5', which is no path of Egress"),
-        ("def policy(*given): return [['h0']]", "gives \"['h0']\", which is no path of Egress"),
+        ("def policy(*given): return [5]", "gives '5', which is not a path of Egress"),
+        ("def policy(*given): return [['h0']]", "gives \"['h0']\", which is not a path of Egress"),
     ],
 )
 def test_what_is_no_policy_is_refused_with_its_package(source: str, why: str, package: Path) -> None:

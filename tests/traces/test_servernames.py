@@ -45,7 +45,7 @@ def test_a_name_says_who_serves_and_how(text: str, layout: Layout) -> None:
         ("servers=2,chunk=much", r"'much' is not a size"),
         ("servers=2,assign=round-robin", r"add keys, or leave it out"),
         ("servers=2,keys,assign=best", r"no assign 'best'; choose from largest-first, round-robin"),
-        ("servers=2,keys=3", r"keys has no value"),
+        ("servers=2,keys=3", r"keys takes no value: name their sizes with --keys"),
         ("central,overlap=yes", r"no overlap 'yes'; choose from on, off"),
         ("hierarchical,servers=2", r"leave servers= out"),
     ],

@@ -65,9 +65,9 @@ def test_a_rank_that_starts_a_collective_twice_is_refused(tmp_path: Path) -> Non
     ("fields", "reason"),
     [
         ({"kind": "allgather"}, "item 0 has sizes of blocks, but allgather has none"),
-        ({"sizes": ((1, 2), (3, 4), (5, 6))}, "item 0 needs sizes from each of 2 ranks for each"),
-        ({"sizes": ((1, 2), (3,))}, "item 0 needs sizes from each of 2 ranks for each"),
-        ({"nbytes": 6}, "item 0: by its sizes its nbytes must be 7"),
+        ({"sizes": ((1, 2), (3, 4), (5, 6))}, "item 0 needs sizes from each of 2 ranks to each"),
+        ({"sizes": ((1, 2), (3,))}, "item 0 needs sizes from each of 2 ranks to each"),
+        ({"nbytes": 6}, "item 0: with its sizes nbytes must be 7"),
     ],
 )
 def test_sizes_that_are_not_of_the_ranks_are_refused(

@@ -35,7 +35,7 @@ def docs(
     site = (out or PROJECT / SITE).absolute()
     if site.exists() and not (site / "search" / "search_index.json").exists() and any(site.iterdir()):
         raise FileExistsError(
-            f"--site {site}: this folder holds something else; name another, or one of a site"
+            f"--site {site}: this folder holds something other than a site; choose another folder"
         )
     build(site)
     print(f"site: {site / 'index.html'}")

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from gradwire.traces.making.items import Ids, Items
 from gradwire.traces.taxonomy import Taxonomy
-from gradwire.traces.units import show_count
 from gradwire.traces.workload import Workload
 
 COUNT_NBYTES = 8  # of a table: how many indices follow, int64
@@ -37,11 +36,10 @@ def dlrm(
     Raise ValueError for more numbers than ranks, and if no rank has a table.
     """
     items = Items(n_ranks, n_iterations * (5 + 2 * n_ranks))
-    if len(tables) > n_ranks or not any(tables):
-        raise ValueError(
-            f"{show_count(len(tables), 'number')} of tables for {n_ranks} ranks: give at most one for each, "
-            "not all 0"
-        )
+    if len(tables) > n_ranks:
+        raise ValueError(f"{len(tables)} numbers of tables for {n_ranks} ranks: give at most one for each")
+    if not any(tables):
+        raise ValueError("no rank has a table: give a number of tables above 0")
     of_rank = [tables[rank % len(tables)] for rank in range(n_ranks)]
     values = [n_tables * batch * width * VALUE_NBYTES for n_tables in of_rank]
     indices = [n_tables * batch * pooling * INDEX_NBYTES for n_tables in of_rank]

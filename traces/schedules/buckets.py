@@ -155,7 +155,8 @@ class _Cut:
         order = peeled(before)
         if len(order) < len(nodes):
             raise ValueError(
-                "allreduces of an iteration wait for each other by more than computing: they cannot be joined"
+                "allreduces of an iteration wait for each other through more than computing, so buckets "
+                "cannot join them"
             )
         number_of = {nodes[place]: number for number, place in enumerate(order)}
 

@@ -183,6 +183,6 @@ def check_size(name: str, n_ranks: int, collective: CollectiveKind) -> None:
     if n_sends > MAX_SENDS and not has_few:
         fits = isqrt(MAX_SENDS * n_ranks**2 // n_sends)
         raise ValueError(
-            f"{name} among {n_ranks:,} ranks has up to {n_sends:,} sends, and this machine's memory holds "
-            f"plans of {MAX_SENDS:,}, as for {fits:,} ranks"
+            f"{name} among {n_ranks:,} ranks has up to {n_sends:,} sends, and {MAX_SENDS:,} fit in this "
+            f"machine's memory: choose at most {fits:,} ranks, or another algorithm"
         )

@@ -43,8 +43,11 @@ def _check_counts(schedule: Schedule, accesses: Sequence[int]) -> None:
     starts = schedule.sends.op.searchsorted([*accesses, len(schedule.ops)]).tolist()
     for op, first in zip(accesses, starts, strict=False):
         made, where = schedule.ops[op], f"operation {op}, of centre {schedule.ops[op].centre}"
-        if made.kind != "message" or made.centre not in range(len(schedule.centres)):
-            raise ValueError(f"{where}, must be a message, and there must be such a centre")
+        if made.kind != "message":
+            raise ValueError(f"{where}, must be a message, got {made.kind}")
+        if made.centre not in range(len(schedule.centres)):
+            n_centres = len(schedule.centres)
+            raise ValueError(f"operation {op} names centre {made.centre}, the plan has {n_centres}")
         centre = schedule.centre_of(op)
         its = schedule.sends[first : schedule.sends.op.searchsorted(op + 1)]
         if made.nbytes != centre.nbytes or [(s.offset, s.shift, s.nbytes) for s in its] != [
@@ -54,9 +57,7 @@ def _check_counts(schedule: Schedule, accesses: Sequence[int]) -> None:
         (send,) = its
         adds = send.dst == centre.rank
         if centre.rank not in (send.src, send.dst) or send.reduce != adds or made.root != send.src:
-            raise ValueError(
-                f"{where}: a push must be added up at rank {centre.rank}, and a pull come from it as it is"
-            )
+            raise ValueError(f"{where}: rank {centre.rank} must add up a push, and send a pull as it is")
         n_pushes[made.centre] += adds
     if n_pushes and max(n_pushes.values()) > MAX_PUSHES:
         raise ValueError(f"a centre can have {MAX_PUSHES:,} pushes, got {max(n_pushes.values()):,}")

@@ -164,7 +164,7 @@ def _check_held(own: _Own, members: Sequence[int], pieces: Pieces, before: Range
     for sends, some_pieces, had, due in _in_memory(own.sends, members, pieces, before, after, max_rows):
         buffers = Buffers(sends, members, some_pieces, had, max_rows)
         if wrong := buffers.carry_out(partner):
-            what = "other bytes"
+            what = "data of other bytes"
             if wrong.member >= 0:
                 what = f"what rank {members[wrong.member]} has made a second time"
             raise ValueError(
@@ -172,7 +172,7 @@ def _check_held(own: _Own, members: Sequence[int], pieces: Pieces, before: Range
                 f"{wrong.end} of rank {sends.dst[wrong.number]}"
             )
         if wrong := buffers.differing(due):
-            what = "with other bytes than it must"
+            what = "with data of other bytes"
             if wrong.member >= 0:
                 what = f"{'with' if wrong.is_there else 'without'} what rank {members[wrong.member]} has made"
             raise ValueError(

@@ -177,14 +177,14 @@ def _units(workload: Workload, chosen: Mapping[int, Item], algorithm: str) -> tu
     if algorithm == INA_LEAF:
         if not reduces:
             raise NotServedError(
-                "ina:leaf adds up allreduces only, whose sums the hosts of all leaves then exchange; "
-                "use ina for pushes to a parameter server, which switches add up on the whole way to it"
+                "ina:leaf adds up allreduces only: hosts of different leaves then exchange the sums; use ina "
+                "for pushes to a parameter server, which switches add up all the way"
             )
         return tuple((number,) for number in in_order(chosen))
     if workload.taxonomy.scheduling == "bounded":
         raise NotServedError(
             "switches add up what all workers push in an iteration, and servers of this job answer a worker "
-            f"before (staleness {workload.taxonomy.staleness})"
+            f"before all have pushed (staleness {workload.taxonomy.staleness})"
         )
     summed = summed_pushes(workload.items, chosen)
     if not reduces and not summed.n_sums:
@@ -237,7 +237,7 @@ def _check_wire(items: Iterable[Item], algorithm: str, wire: DType, *, has_pairs
         )
     if not any(CONTRACTS[item.kind].adds for item in items):
         raise NotServedError(
-            f"nothing is added up in this job, so that --wire {wire} would change nothing: leave it out"
+            f"nothing is added up in this job, so --wire {wire} would change nothing: leave it out"
         )
 
 

@@ -19,8 +19,8 @@ def even_leaves(what: str, n_ranks: int, hints: Hints, instead: str = "ring") ->
         if len(sizes) > 1:
             have = f"leaves with {', '.join(map(str, sizes))} ranks"
         raise NotServedError(
-            f"{what} needs at least 2 first switches with as many ranks each; here is {have}: choose "
-            f"{instead}, or another number of ranks"
+            f"{what} needs at least 2 first switches with the same number of ranks each; here is {have}: "
+            f"choose {instead}, or another number of ranks"
         )
     return hints.leaves
 

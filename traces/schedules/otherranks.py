@@ -105,14 +105,16 @@ def _servers(items: Iterable[Item]) -> frozenset[int]:
 def _check(workload: Workload, training: Collection[Item], servers: frozenset[int]) -> None:
     if any(isinstance(item, Collective) and item.sizes for item in training):
         raise ValueError(
-            f"an alltoall has a table of blocks for {workload.n_ranks} ranks, which says nothing of others: "
-            "leave --scale-ranks out"
+            f"an alltoall's table of blocks is for {workload.n_ranks} ranks and does not say what others "
+            "send: leave --scale-ranks out"
         )
     taxonomy = workload.taxonomy
     if taxonomy.optimisation == "decentralised" or taxonomy.scheduling == "bounded":
+        is_decentralised = taxonomy.optimisation == "decentralised"
+        kind = "a decentralised job" if is_decentralised else "a job with bounded staleness"
         raise ValueError(
-            f"what other ranks would do in a job that is {taxonomy} is not known; `gradwire make --workers` "
-            "makes such jobs"
+            f"what other ranks would send in {kind} is not known: leave --scale-ranks out, or make such "
+            "a job with `gradwire make --workers`"
         )
     for item in training:
         if isinstance(item, Message) and servers.isdisjoint((item.src, item.dst)):

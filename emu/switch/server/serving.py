@@ -204,7 +204,7 @@ class SwitchAgent:
         verb, _, name = line.partition(" ")
         switch = next((each for each in self._switches.values() if each.ports.name == name), None)
         if switch is None or verb not in ("stop", "start", "led"):
-            raise ValueError(f"{line!r} is not stop, start or led, and a switch")
+            raise ValueError(f"{line!r} is not a command: write stop, start or led, and a switch's name")
         if verb == "stop" and not switch.is_stopped:
             self._stop(switch)
         elif verb == "start" and switch.is_stopped:

@@ -70,7 +70,7 @@ def _read(key: str, value: str | None) -> tuple[str, Any]:
     """The field of Layout that a key is for, and its value."""
     if key == "keys":
         if value is not None:
-            raise ValueError("keys has no value: their sizes are named with --keys")
+            raise ValueError("keys takes no value: name their sizes with --keys")
         return "keys", True
     if value is None:
         raise ValueError(f"{key} needs a value: {key}=...")

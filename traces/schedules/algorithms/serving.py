@@ -84,7 +84,7 @@ def _check_size(of_owner: Mapping[int, Sequence[Send]], n_pieces: Mapping[int, i
         n_pieces[owner] * sum(len(send.needs) for send in sends) for owner, sends in of_owner.items()
     )
     if n_sends > MAX_SENDS or n_needs > MAX_NEEDS:
-        raise NotServedError(f"that many pieces would be {n_sends:,} sends: choose a larger chunk=")
+        raise NotServedError(f"the pieces would make {n_sends:,} sends: choose a larger chunk=")
 
 
 def _repeated(sends: Sends, times: int) -> Sends:
@@ -147,5 +147,5 @@ def one_by_one(sends: Sends) -> Sends:
         ):
             last_into.setdefault(dst, {})[src] = number
     if sum(map(len, needs)) > MAX_NEEDS:
-        raise NotServedError("that many pieces wait for each other: choose a larger chunk=")
+        raise NotServedError("too many pieces would wait for each other: choose a larger chunk=")
     return replace(sends, needs=Edges.of(needs))
