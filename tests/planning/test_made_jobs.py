@@ -236,7 +236,7 @@ def test_synchronous_servers_show_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("staleness", "why"), [(1, "before .staleness 1."), (None, "all workers have pushed")]
+    ("staleness", "why"), [(1, "before all have pushed .staleness 1."), (None, "all workers have pushed")]
 )
 def test_switches_add_up_the_pushes_of_synchronous_servers_alone(staleness: int | None, why: str) -> None:
     assert {op.kind for op in plan(served(1, 0), "ina").schedule.ops} == {"compute", "reduce", "message"}

@@ -226,7 +226,7 @@ def refused_request() -> str:
 
 
 def test_the_request_that_the_kernel_refuses_is_named() -> None:
-    assert "request 2 of 4 failed: File exists" in inside(refused_request)
+    assert "request 3 of 4 failed: File exists" in inside(refused_request)
 
 
 def sent_at_once() -> str:
