@@ -43,6 +43,8 @@ class SwitchConnection(Datapath):  # type: ignore[misc]
     def __init__(self, *arguments: Any) -> None:
         self.trouble: str | None = None
         super().__init__(*arguments)
+        # Mininet's `mn` looks for a controller with telnet and decodes what comes: a random number ended it.
+        self.xid = 0
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_S)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_S)

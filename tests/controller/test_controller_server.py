@@ -116,3 +116,13 @@ def test_it_listens_at_its_address_and_nowhere_else() -> None:
 def test_an_address_that_this_machine_has_not_is_refused() -> None:
     with running("--fabric", SPEC, "--listen", "192.0.2.1") as controller:  # RFC 5737: nobody's
         assert "choose another --listen or --port" in controller.failure()
+
+
+def test_what_it_says_first_is_ascii_as_mininets_mn_reads_it_through_telnet() -> None:
+    """Anything else ends `mn` with a UnicodeDecodeError, and 127 is what it takes for the end of a command."""
+    with running("--fabric", SPEC) as controller:
+        for _ in range(4):
+            with connect(controller.port, threading.Event()) as link:
+                said = link.recv(8, socket.MSG_WAITALL)  # HELLO without elements
+                assert said[:2] == hello()[:2]
+                assert max(said) < 127
