@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -45,6 +46,18 @@ def test_rates_follow_nccls_definition(eight: Analysis) -> None:
 def test_iterations_add_up(eight: Analysis) -> None:
     assert [i.iteration for i in eight.iterations] == [0, 1, 2]
     assert [i.payload_nbytes for i in eight.iterations] == [14 * S] * 3
+
+
+@pytest.mark.parametrize("name", ["eight", "server"])
+def test_an_iteration_takes_what_the_median_of_the_listed_ones_does(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    """The summary and the table speak of the same times."""
+    analysis: Analysis = request.getfixturevalue(name)
+    listed = [one.time_ns for one in analysis.iterations if not one.warm_up]
+    assert analysis.shares is not None
+    assert analysis.shares.time_ns == median(listed)
+    assert (analysis.shares.least_ns, analysis.shares.most_ns) == (min(listed), max(listed))
 
 
 def test_pushes_and_pulls_are_summed_up(server: Analysis) -> None:

@@ -1,7 +1,7 @@
 """How long an iteration takes and where its time goes, without the warm-up; or why neither can be said."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -22,9 +22,9 @@ class Shares:
     """Iterations from start to start at each rank, and the shares of that time, all ranks and iterations
     together.
 
-    `time_ns` is the median over ranks and iterations, `least_ns` and `most_ns` are the shortest and longest
-    iteration of its median rank.  `compute`, `exposed` and `wait` add up to 1; `hidden` is the part of
-    `compute` under which something was in flight.  The first `n_warm_up` iterations are left out.
+    `time_ns`, `least_ns` and `most_ns` are the median, the shortest and the longest of `iteration_times`.
+    `compute`, `exposed` and `wait` add up to 1; `hidden` is the part of `compute` under which something was in
+    flight.  The first `n_warm_up` iterations are left out.
     """
 
     n_iterations: int
@@ -38,21 +38,25 @@ class Shares:
     wait: float
 
 
+def iteration_times(exposures: Iterable[Exposure]) -> dict[int, int]:
+    """How long each iteration took from start to start, in nanoseconds: at the median rank."""
+    by_iteration: defaultdict[int, list[int]] = defaultdict(list)
+    for one in exposures:
+        by_iteration[one.iteration].append(one.time_ns)
+    return {iteration: round(median(times)) for iteration, times in by_iteration.items()}
+
+
 def shares(exposures: Sequence[Exposure], warm_up: int) -> Shares | None:
     """None if no iteration was found."""
-    by_iteration: defaultdict[int, list[Exposure]] = defaultdict(list)
-    for one in exposures:
-        if one.iteration >= warm_up:
-            by_iteration[one.iteration].append(one)
-    if not by_iteration:
+    chosen = [one for one in exposures if one.iteration >= warm_up]
+    if not chosen:
         return None
-    times = [median(one.time_ns for one in some) for some in by_iteration.values()]
-    chosen = [one for some in by_iteration.values() for one in some]
+    times = iteration_times(chosen).values()
     whole = sum(one.time_ns for one in chosen) or 1
     return Shares(
         n_iterations=len(times),
         n_warm_up=warm_up,
-        time_ns=median(one.time_ns for one in chosen),
+        time_ns=median(times),
         least_ns=min(times),
         most_ns=max(times),
         compute=sum(one.compute_ns for one in chosen) / whole,

@@ -9,6 +9,7 @@ import numpy as np
 
 from gradwire.traces.analysis.exposure import Exposure
 from gradwire.traces.analysis.linerate import LineRate
+from gradwire.traces.analysis.shares import iteration_times
 from gradwire.traces.recognition.recognise import Job
 from gradwire.traces.recognition.starts import Beginning
 from gradwire.traces.schedules.kinds import CONTRACTS
@@ -146,9 +147,7 @@ def iterations(job: Job, some: Sequence[Transfer], exposures: Sequence[Exposure]
     """The iterations that `some`, all transfers of the job, belong to; set-up is none, nor is one of which no
     rank shows how long it lasted, as where a capture begins or breaks off within it.
     """
-    times: defaultdict[int, list[int]] = defaultdict(list)
-    for one in exposures:
-        times[one.iteration].append(one.time_ns)
+    times = iteration_times(exposures)
     payload: defaultdict[int, int] = defaultdict(int)
     begins: defaultdict[int, dict[int, Beginning]] = defaultdict(dict)
     for operation, iteration, starts in zip(job.operations, job.labels.iterations, job.starts, strict=True):
@@ -159,13 +158,13 @@ def iterations(job: Job, some: Sequence[Transfer], exposures: Sequence[Exposure]
     for transfer in some:
         of[transfer.iteration].append(transfer)
     found = []
-    for iteration in sorted(number for number in payload if number >= 0 and times[number] and begins[number]):
+    for iteration in sorted(number for number in payload if number >= 0 and number in times and begins[number]):
         start_ns = min(transfer.start_ns for transfer in of[iteration])
         found.append(
             Iteration(
                 iteration=iteration,
                 start_ns=start_ns,
-                time_ns=median_low(times[iteration]),
+                time_ns=times[iteration],
                 transfers=len(of[iteration]),
                 payload_nbytes=payload[iteration],
                 gap_ns=median_low(start.computed_ns for start in begins[iteration].values()),
