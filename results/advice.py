@@ -95,7 +95,7 @@ def advise(
     if shares is None or not shares.time_ns:
         return None
     if refused := tuple(_refusals(analysis)):
-        return Advice(round(shares.time_ns), None, (), "", "What to do next is not said.", (), refused)
+        return Advice(round(shares.time_ns), None, (), "", "No change was tried.", (), refused)
     late = late_rank(analysis)
     spec, whence, why_not = ("", "", (COMPANY,)) if had_company else _where(analysis, fabric)
     if late.why_not:
@@ -172,7 +172,7 @@ def _advice(
     n_sends = len(schedule_of(Experiment(base.workload, "", iterations=base.iterations), AS_CAPTURED).sends)
     if n_sends > MOST_SENDS:
         reason = f"{n_sends:,} sends are too many to try changes on while you wait: use gradwire plan"
-        return Advice(time_ns, None, base.iterations, "", "What to do next is not said.", (), (reason,))
+        return Advice(time_ns, None, base.iterations, "", "No change was tried.", (), (reason,))
     before = modelled(base, Trial("fabric", "", base.spec)) or Modelled(0.0, 0.0, 0.0)
     before_s = before.early_s
     explained = before_s * 1e9 / time_ns

@@ -123,7 +123,8 @@ def judge(
     elif disturbed:
         warnings.append(f"{len(disturbed)} of {len(repeats)} repeats left out: {'; '.join(why)}")
     idle = min(repeat.cpu_idle for repeat in counted(repeats))
-    if MIN_CPU_IDLE <= idle < LOW_CPU_IDLE:  # below, it is why a repeat was disturbed
+    was_busy = any(repeat.cpu_idle < MIN_CPU_IDLE for repeat in disturbed)  # it says so already
+    if MIN_CPU_IDLE <= idle < LOW_CPU_IDLE and not was_busy:
         warnings.append(f"CPU idle {idle:.0%}")
     share = median(repeat.time_s for repeat in counted(repeats)) / bound_s if bound_s else 1.0
     if share < TOO_FAST:

@@ -10,7 +10,7 @@ from gradwire.results.row import Row, Spread
 from gradwire.traces.units import show_first, show_s
 
 MOST_NAMED = 4  # rows of one note, and sizes of one row
-_FIGURE = re.compile(r"\b(\d{1,9})(?: to (\d{1,9}))?(?=%| ms)")
+_FIGURE = re.compile(r"(?<![\w.])(\d{1,9})(?: to (\d{1,9}))?(?=%| ms)")
 REASON, DOUBT, EVENT, WHY, ITERATION = range(5)  # the first come first
 
 
@@ -23,12 +23,12 @@ class _Note:
 
 def notes(rows: Sequence[Row]) -> list[str]:
     """`not valid (the machine): star, ring, linear, ecmp: the machine stalled for 80 ms`; the same note of
-    several rows is one that names them.  Reasons may differ in percentages and milliseconds.
+    several rows is one that names them.  Reasons and doubts may differ in whole percentages and milliseconds.
     """
     found: dict[_Note, list[tuple[int, str]]] = {}
     for number, row in enumerate(rows):
         for note in dict.fromkeys(_notes_of(row)):
-            same = replace(note, text=_FIGURE.sub("#", note.text)) if note.rank == REASON else note
+            same = replace(note, text=_FIGURE.sub("#", note.text)) if note.rank <= DOUBT else note
             found.setdefault(same, []).append((number, note.text))
     names = row_names(rows)
     ordered = sorted(found.items(), key=lambda each: each[0].rank)

@@ -257,6 +257,7 @@ def test_captures_that_cannot_be_trusted_give_no_advice(changed: dict[str, Any],
     made = advise(analysis, lambda: pytest.fail("no model of this can be trusted"), STAR, ["trace"])
     assert made is not None
     assert (made.changes, made.model_ns) == ((), None)
+    assert made.summary == "No change was tried."
     assert said in " ".join(made.not_said)
 
 

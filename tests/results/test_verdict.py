@@ -95,6 +95,18 @@ def test_a_busy_machine_is_a_warning_first() -> None:
     assert verdict.warnings == ("CPU idle 20%",)
 
 
+def test_a_busy_machine_is_said_once() -> None:
+    near = replace(GOOD, cpu_idle=0.2)
+    busy = replace(GOOD, cpu_idle=0.02, disturbed=(Reason("CPU idle only {}%: wait", (2,)),))
+    assert judge([near, near, busy], 2, CALIBRATED, 0.99, MTU).warnings == (
+        "1 of 3 repeats left out: CPU idle only 2%: wait",
+    )
+    too_few = judge([near, busy, busy], 2, CALIBRATED, 0.99, MTU)
+    assert (too_few.reasons, too_few.warnings) == (("CPU idle only 2%: wait",), ())
+    stalled = judge([near, near, STALLED], 2, CALIBRATED, 0.99, MTU)
+    assert stalled.warnings == ("1 of 3 repeats left out: the machine stood still for 149 ms", "CPU idle 20%")
+
+
 def test_what_is_faster_than_the_least_time_is_no_measurement() -> None:
     assert judge([GOOD], 1, CALIBRATED, 1.2, MTU).reasons == (
         "83% of the least time: too little data for this rate, use larger sizes",

@@ -42,6 +42,15 @@ def test_reasons_that_differ_in_percentages_are_one_with_their_span_and_in_names
     assert len(notes([third, fifth])) == 2
 
 
+def test_doubts_that_differ_in_percentages_are_one_with_their_span_unless_they_have_decimals() -> None:
+    low, lower = (replace(FINE, warnings=(f"CPU idle {n}%",)) for n in (28, 15))
+    assert notes([low, lower]) == ["note: all 2 rows: CPU idle 15 to 28%"]
+    short, shorter = (replace(FINE, warnings=(f"{n}% of the least time",)) for n in ("97.3", "97.9"))
+    assert [line.split(": ")[-1] for line in notes([short, shorter])] == [
+        f"{n}% of the least time" for n in ("97.3", "97.9")
+    ]
+
+
 def test_a_note_of_some_rows_names_them() -> None:
     assert notes([ROW, FINE, HD]) == [
         f"not valid (the machine): star, ring, linear, ecmp; star, halving-doubling, linear, ecmp: {BUSY}"

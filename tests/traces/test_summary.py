@@ -140,3 +140,6 @@ def test_a_guess_from_bursts_names_nobody_and_explains_no_times(analysis: Analys
     assert "200 ms" in first
     assert "compute" not in first
     assert "rank" not in second
+    once = shares([one for one in analysis.exposures if one.iteration == 0], warm_up=0)
+    first, _, _ = sentences(replace(analysis, framing="plain", shares=once))
+    assert first.endswith("iterations, if these are any, were not seen.")

@@ -54,7 +54,7 @@ def _guess(analysis: Analysis) -> str:
     """Bursts show when something was sent, not which message of which iteration it was."""
     seen = "No framing was recognised, so messages are guessed from bursts; iterations, if these are any, "
     shares = analysis.shares
-    if shares is None:
+    if shares is None or shares.n_warm_up + shares.n_iterations < 2:
         return f"{seen}were not seen."
     return f"{seen}repeat every {show_s(shares.time_ns / 1e9)} (median of {shares.n_iterations})."
 
