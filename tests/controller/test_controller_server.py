@@ -119,7 +119,7 @@ def test_an_address_that_this_machine_has_not_is_refused() -> None:
 
 
 def test_what_it_says_first_is_ascii_as_mininets_mn_reads_it_through_telnet() -> None:
-    """Anything else ends `mn` with a UnicodeDecodeError, and 127 is what it takes for the end of a command."""
+    """Anything else ends `mn` with a UnicodeDecodeError; 127 is what it takes for the end of a command."""
     with running("--fabric", SPEC) as controller:
         for _ in range(4):
             with connect(controller.port, threading.Event()) as link:

@@ -23,8 +23,8 @@ class Shares:
     together.
 
     `time_ns`, `least_ns` and `most_ns` are the median, the shortest and the longest of `iteration_times`.
-    `compute`, `exposed` and `wait` add up to 1; `hidden` is the part of `compute` under which something was in
-    flight.  The first `n_warm_up` iterations are left out.
+    `compute`, `exposed` and `wait` add up to 1; `hidden` is the part of `compute` under which something was
+    in flight.  The first `n_warm_up` iterations are left out.
     """
 
     n_iterations: int

@@ -158,7 +158,9 @@ def iterations(job: Job, some: Sequence[Transfer], exposures: Sequence[Exposure]
     for transfer in some:
         of[transfer.iteration].append(transfer)
     found = []
-    for iteration in sorted(number for number in payload if number >= 0 and number in times and begins[number]):
+    for iteration in sorted(
+        number for number in payload if number >= 0 and number in times and begins[number]
+    ):
         start_ns = min(transfer.start_ns for transfer in of[iteration])
         found.append(
             Iteration(
