@@ -190,9 +190,12 @@ def first_step(arrivals: Sequence[tuple[int, float]]) -> float:
 
 
 def rested_s(plan: Plan, queued_ns: Sequence[int], arrived_ns: Sequence[int]) -> float:
-    """The latency of a small message where processors have rested, from when its source sends it."""
+    """The latency of a small message where processors have rested, from when its source sends it: the mean of
+    both directions, in which clocks of two machines that are apart are not.
+    """
     first = len(plan.schedule.sends) - N_PAIR
-    return median(arrived_ns[number] - queued_ns[number] for number in range(first, first + N_RESTED)) / 1e9
+    took_ns = [arrived_ns[number] - queued_ns[number] for number in range(first, first + N_RESTED)]
+    return (median(took_ns[0::2]) + median(took_ns[1::2])) / 2 / 1e9
 
 
 def fit(plan: Plan, arrived_ns: Sequence[int]) -> Calibration:

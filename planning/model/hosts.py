@@ -17,8 +17,8 @@ from gradwire.planning.transport import Transport, buffered_nbytes
 # that left within 60 µs of one in live jobs, the middle half left 14 to 32 µs after it on one machine (800 of
 # them, median 22), and 10 to 23 on a faster one (11,900, median 15).
 RELEASE_S = 20e-6
-# A processor that has nothing to do polls for so long before its (virtual) machine gives it away, as KVM's
-# halt_poll_ns says (Documentation/virt/kvm/halt-polling.rst in Linux); woken after that it is late.
+# A processor that has nothing to do polls for so long before the host gives it away; woken after that it is
+# late.  Assumed, not measured: KVM's default (halt_poll_ns; Documentation/virt/kvm/halt-polling.rst, Linux).
 POLLED_S = 200e-6
 
 

@@ -62,6 +62,16 @@ def test_small_messages_are_timed_after_a_rest_too() -> None:
     assert calibration.fit(made, arrived_ns).latency_s == pytest.approx(0.00005 + on_wire_s, rel=1e-3)
 
 
+def test_clocks_of_two_machines_that_are_apart_do_not_change_what_rested_messages_take() -> None:
+    made = plan()
+    queued_ns, arrived_ns = list[int](), list[int]()
+    for number, send in enumerate(made.schedule.sends):
+        ahead_ns = {0: 0, 1: 7_000_000}  # the clock of rank 1
+        queued_ns.append(number * 10**8 + ahead_ns[send.src])
+        arrived_ns.append(number * 10**8 + 250_000 + ahead_ns[send.dst])
+    assert calibration.rested_s(made, queued_ns, arrived_ns) == pytest.approx(0.00025)
+
+
 def test_only_rested_messages_wait_for_a_rest() -> None:
     """At their source, after the message before; the other rank announced long ago that it is ready."""
     made = plan()

@@ -78,11 +78,13 @@ class FakeRuns:
         time_s: float = RING_S,
         truth: Calibration = TRUE,
         wrong: int = 0,
+        message_ns: int = MESSAGE_NS,
         iteration_s: tuple[float, ...] = (),
         exposed_s: tuple[float, ...] = (),
     ) -> None:
         self._iteration_s = iteration_s
         self._exposed_s = exposed_s
+        self._message_ns = message_ns
         self.names: list[str] = []
         self._time_s = time_s
         self._truth = truth
@@ -116,7 +118,7 @@ class FakeRuns:
         events: list[dict[str, Any]] = [{"event": "start", "t_ns": start_ns, "due_ns": start_ns}]
         for number, end_s in enumerate(ends):
             end_ns = start_ns + round(end_s * 1e9)
-            events.append({"event": "queued", "send": number, "t_ns": end_ns - MESSAGE_NS})
+            events.append({"event": "queued", "send": number, "t_ns": end_ns - self._message_ns})
             events.append({"event": "arrived", "send": number, "t_ns": end_ns})
         made_events(work, repeat, events)
 
@@ -145,6 +147,16 @@ def test_the_prediction_uses_the_measured_latency_and_goodput(tmp_path: Path) ->
     more_nbytes = 2 * 4200 + 14 * 2 * (48 + 52 + 14)
     assert RING_S * 0.99 <= row.predicted_s <= RING_S + more_nbytes * 8 / (50e6 * 0.95)
     assert row.ratio_predicted == pytest.approx((RING_S + 0.001) / row.predicted_s)
+
+
+def test_the_prediction_knows_how_late_a_rested_processor_begins(tmp_path: Path) -> None:
+    """A small message of a rested one takes 3 ms, and 2 ms of any other."""
+    plan = plan_of(Cell(FAT_TREE, "ring", "linear", "ecmp"), JOB)
+    awake = laboratory(tmp_path / "awake", FakeRuns()).row(plan)
+    late = laboratory(tmp_path / "late", FakeRuns(message_ns=3_000_000)).row(plan)
+    verdict = json.loads((Path(late.folder or "") / "verdict.json").read_text())
+    assert verdict["calibration"]["hosts"]["wake_s"] == pytest.approx(0.001, rel=0.05)
+    assert awake.predicted_s and late.predicted_s and late.predicted_s > awake.predicted_s + 0.001
 
 
 def test_a_row_whose_time_is_mostly_the_machines_is_not_valid(tmp_path: Path) -> None:
