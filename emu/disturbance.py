@@ -17,6 +17,7 @@ MIN_CPU_IDLE = 0.15  # below this a shaped network lies
 MIN_OTHERS = 0.10  # of all processors; if other programs used less, it is the run that is too much
 MOST_NAMED = 3  # programs
 MAX_CPU_STOLEN = 0.05  # at 0.3 a flow alone reached 70% of its link, and ratios were up to 46% too high
+MAX_CPU_BESIDE = 0.05  # by other programs while a job trains live: at 0.3 to 0.6 it took 6 to 10 % longer
 MAX_LATE = 0.02  # of the repeat's own time, or MIN_LATE_S if that is more
 MIN_LATE_S = 0.025
 # Of a processor's time.  Quiet repeats lost up to 2.2 % of it.  Beside bursts of 15 to 20 ms of real-time

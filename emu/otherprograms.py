@@ -62,25 +62,43 @@ def used(proc: int, before: Reading, after: Reading) -> tuple[Use, ...]:
     )
 
 
+def ticks_beside(proc: int) -> int:
+    """Ticks of all programs that are not in this process's own PID namespace, since they began: also of what
+    they started that has ended, which counts for who waited for it.
+    """
+    ours = os.readlink("/proc/self/ns/pid")
+    ticks = 0
+    for pid, (_, own_ticks, ended_ticks) in _stats(proc):
+        with suppress(OSError):
+            if os.readlink(f"{pid}/ns/pid", dir_fd=proc) != ours:
+                ticks += own_ticks + ended_ticks
+    return ticks
+
+
 def _processes(proc: int) -> Iterator[tuple[tuple[int, int], int]]:
+    return (((pid, began), ticks) for pid, (began, ticks, _) in _stats(proc))
+
+
+def _stats(proc: int) -> Iterator[tuple[int, tuple[int, int, int]]]:
     for name in os.listdir(proc):
         if not name.isdecimal():
             continue
         with suppress(OSError):  # it has ended meanwhile
             fields = parse_stat(_read(proc, f"{name}/stat", _STAT_NBYTES))
             if fields is not None:
-                yield (int(name), fields[0]), fields[1]
+                yield int(name), fields
 
 
-def parse_stat(stat: bytes) -> tuple[int, int] | None:
-    """When a process began, and the ticks that it has used; None for the kernel's own.
+def parse_stat(stat: bytes) -> tuple[int, int, int] | None:
+    """When a process began, the ticks that it has used, and those of its children that have ended; None for
+    the kernel's own.
 
     Its name, in brackets, may have any character.
     """
     fields = stat[stat.rindex(b")") + 2 :].split()
     if int(fields[6]) & _KERNEL_THREAD:
         return None
-    return int(fields[19]), int(fields[11]) + int(fields[12])
+    return int(fields[19]), int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
 
 
 def _foreign_name(proc: int, pid: int, ours: str) -> str:

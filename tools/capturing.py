@@ -18,7 +18,7 @@ from gradwire.emu.capturing.finish import Checked, HostCapture, TimesCheck
 from gradwire.emu.capturing.manifest import Ended, manifest
 from gradwire.emu.capturing.request import MAX_SNAPLEN, WHOLE, CaptureRequest, check_fits
 from gradwire.emu.capturing.run import INTERRUPTED, capture
-from gradwire.emu.disturbance import MAX_CPU_STOLEN
+from gradwire.emu.disturbance import MAX_CPU_BESIDE, MAX_CPU_STOLEN
 from gradwire.emu.lifecycle import Progress as Progressed
 from gradwire.emu.lifecycle import working_folder
 from gradwire.planning.fabrics.fabric import Fabric
@@ -41,6 +41,7 @@ PHASES = {
     "import": "importing PyTorch",
     "job": "the job runs",
     "iteration": "training",
+    "over": "writing the captures",
     "ending": "ending (Ctrl-C again: at once)",
     "check": "comparing with the job's own logs",
     "cut": "cutting the payload off",
@@ -222,6 +223,11 @@ def report_lines(captured: Captured) -> Iterator[str]:
         yield (
             f"disturbed: {stolen:.0%} of the CPUs went to other guests of this machine's host while the job "
             "ran, so its times are too long: capture again"
+        )
+    if (beside := captured.manifest["cpu_beside"] or 0.0) > MAX_CPU_BESIDE:
+        yield (
+            f"disturbed: other programs used {beside:.0%} of the CPUs while the job ran, so its times are "
+            "too long: stop them and capture again"
         )
     if captured.check:
         yield from _check_lines(captured.check)

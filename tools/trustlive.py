@@ -1,8 +1,8 @@
 """Trains and captures a job on a fabric, as often as asked: its captures, and its time from the logs.
 
 `live/NN-FABRIC` is a training, NN-FABRIC.again-K the same once more; NN-FABRIC.failed-K is what one that
-failed left, NN-FABRIC.disturbed-K one during which other guests took the CPUs.  Jobs beside the first have
-folders of their own in each.
+failed left, NN-FABRIC.disturbed-K one during which other guests or programs had the CPUs.  Jobs beside the
+first have folders of their own in each.
 """
 
 import itertools
@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from gradwire.emu.capturing.request import CaptureRequest
 from gradwire.emu.capturing.run import INTERRUPTED
-from gradwire.emu.disturbance import MAX_CPU_STOLEN
+from gradwire.emu.disturbance import MAX_CPU_BESIDE, MAX_CPU_STOLEN
 from gradwire.emu.watch import RunFailed
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.figures import shortest_paths
@@ -38,7 +38,7 @@ from gradwire.traces.iterationtimes import (
 )
 
 Capture = Callable[..., Captured]
-LIVE_ATTEMPTS = 3  # where the machine's own host took its CPUs while the job ran
+LIVE_ATTEMPTS = 3  # where other guests or programs had the CPUs while the job ran
 MAX_ATTEMPTS = 1000
 
 
@@ -182,10 +182,13 @@ def _misread(place: Path) -> Iterator[str]:
 
 def _disturbed(place: Path) -> tuple[str, ...]:
     """Why the job's times are not the fabric's alone."""
-    stolen = _manifest(place).get("cpu_stolen", 0.0)
-    if stolen <= MAX_CPU_STOLEN:
-        return ()
-    return (f"while the job trained live, {stolen:.0%} of the CPUs went to other guests: try later",)
+    manifest = _manifest(place)
+    stolen, beside = manifest.get("cpu_stolen", 0.0), manifest.get("cpu_beside") or 0.0
+    if stolen > MAX_CPU_STOLEN:
+        return (f"while the job trained live, {stolen:.0%} of the CPUs went to other guests: try later",)
+    if beside > MAX_CPU_BESIDE:
+        return (f"while the job trained live, other programs used {beside:.0%} of the CPUs: stop them",)
+    return ()
 
 
 def _manifest(place: Path) -> dict[str, Any]:

@@ -60,6 +60,7 @@ def manifest(
         "cut_short": ended.ran.cut_short,
         "cpu_idle": round(ended.ran.cpu_idle, 3),
         "cpu_stolen": round(ended.ran.cpu_stolen, 3),
+        "cpu_beside": None if ended.ran.cpu_beside is None else round(ended.ran.cpu_beside, 3),
         "snaplen": ended.snaplen,
         "keeps_payload": ended.keeps_payload,
         "check": check.to_json() if check else None,

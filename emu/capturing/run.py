@@ -15,13 +15,14 @@ _ASKED_TO_END_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """Why a job was cut short, None if it was not; while it ran, the shares of the CPUs that were idle and
-    that the machine's own host gave to others, 0 to 1.
+    """Why a job was cut short, None if it was not; while it ran, the shares of the CPUs that were idle, that
+    the machine's own host gave to others, and that programs beside the capture had, 0 to 1; None if unknown.
     """
 
     cut_short: str | None
     cpu_idle: float
     cpu_stolen: float
+    cpu_beside: float | None
 
 
 def capture(request: CaptureRequest, folder: Path, progress: Progress) -> Ran:
@@ -32,11 +33,13 @@ def capture(request: CaptureRequest, folder: Path, progress: Progress) -> Ran:
     KeyboardInterrupt.
     """
     machine_at: dict[str, Machine] = {}
+    beside_ticks: dict[str, int | None] = {}
     ended: dict[str, Any] = {}
 
     def noted(phase: str, more: dict[str, Any]) -> None:
-        if phase in ("job", "ended"):
+        if phase in ("job", "over"):
             machine_at[phase] = machine()
+            beside_ticks[phase] = more.pop("beside_ticks")
         if phase == "ended":
             ended.update(more)
         else:
@@ -47,12 +50,24 @@ def capture(request: CaptureRequest, folder: Path, progress: Progress) -> Ran:
         try:
             follow(child, request.limit_s + _AROUND_S, noted)
         except KeyboardInterrupt:
-            if machine_at.keys() != {"job"}:
+            if "job" not in machine_at or ended:
                 raise
             progress("ending", {})
             child.tell("stop")
             follow(child, _ASKED_TO_END_S, noted)
             if not ended:
                 raise
-    before, after = machine_at["job"], machine_at["ended"]
-    return Ran(ended["cut_short"], cpu_idle(before, after), cpu_stolen(before, after))
+    before, after = machine_at["job"], machine_at["over"]
+    return Ran(
+        ended["cut_short"],
+        cpu_idle(before, after),
+        cpu_stolen(before, after),
+        _share(beside_ticks["job"], beside_ticks["over"], after.total_ticks - before.total_ticks),
+    )
+
+
+def _share(before: int | None, after: int | None, total_ticks: int) -> float | None:
+    """What was used between two readings; what a program used that nobody waited for is gone at its end."""
+    if before is None or after is None:
+        return None
+    return max(0, after - before) / max(1, total_ticks)

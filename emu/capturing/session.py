@@ -19,6 +19,7 @@ from gradwire.emu.network.isolate import PRIVATE
 from gradwire.emu.network.net import emulated
 from gradwire.emu.network.tcpdump import Listening, captures
 from gradwire.emu.options import Software
+from gradwire.emu.otherprograms import host_proc, ticks_beside
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.transport import fabric_transport
 
@@ -43,7 +44,7 @@ def main(folder: Path) -> None:
         listening = _listening(request.total_ranks)
         for one, place in parts:
             stack.enter_context(captures(one.hosts(fabric), pid_of, place / WHOLE, listening))
-        say("job")
+        say("job", beside_ticks=_beside_ticks())
         with ExitStack() as running:
             first, *others = [
                 running.enter_context(job.begun(one, fabric, pid_of, place, launcher))
@@ -51,7 +52,14 @@ def main(folder: Path) -> None:
             ]
             whole = first.with_beside(others)
             cut_short = whole.follow(emulation.watch, sys.stdin, request.limit_s, _say_iteration)
+        say("over", beside_ticks=_beside_ticks())
     say("ended", cut_short=cut_short)
+
+
+def _beside_ticks() -> int | None:
+    """Of programs beside the capture; None if it was not handed the /proc that has them."""
+    proc = host_proc()
+    return None if proc is None else ticks_beside(proc)
 
 
 def _listening(n_hosts: int) -> Listening:

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 import pytest
 
 from gradwire.emu.disturbance import Reason, disturbances, of_each_kind
-from gradwire.emu.otherprograms import Reading, Use, parse_stat, program_name, reading, used
+from gradwire.emu.otherprograms import Reading, Use, parse_stat, program_name, reading, ticks_beside, used
 
 # proc_pid_stat(5): number, name, state, …, flags, four faults, utime, stime, …, start
 STAT = b"42 (a) b (c) R 1 42 42 0 -1 %d 0 0 0 0 700 50 3 4 20 0 1 0 98765 1000 10"
 
 
 def test_a_name_with_brackets_and_blanks_does_not_move_the_fields() -> None:
-    assert parse_stat(STAT % 0) == (98765, 750)
+    assert parse_stat(STAT % 0) == (98765, 750, 7)
 
 
 def test_the_kernels_own_threads_are_not_other_programs() -> None:
@@ -62,6 +62,23 @@ def test_programs_of_this_namespace_are_not_other_ones(proc: int, monkeypatch: p
     monkeypatch.setattr("os.readlink", lambda path, dir_fd=None: str(dir_fd))
     ((use),) = used(proc, before, after)
     assert use.share == pytest.approx(0.6)
+
+
+def test_what_programs_used_that_have_ended_counts_with_who_waited_for_them(
+    proc: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This process alone is looked at: as one of the own PID namespace, and as one of another."""
+    monkeypatch.setattr("os.listdir", lambda proc: [str(os.getpid())])
+    monkeypatch.setattr("os.readlink", lambda path, dir_fd=None: "one")
+    assert ticks_beside(proc) == 0
+    monkeypatch.setattr("os.readlink", lambda path, dir_fd=None: "one" if dir_fd is None else "another")
+    before = ticks_beside(proc)
+    subprocess.run([sys.executable, "-c", SPIN], check=True)
+    assert ticks_beside(proc) - before >= 0.2 * HZ  # each of its ticks may lack its last part
+
+
+HZ = os.sysconf("SC_CLK_TCK")
+SPIN = "import time\nwhile time.process_time() < 0.3: pass"
 
 
 def busy(*others: Use) -> tuple[Reason, ...]:

@@ -96,7 +96,7 @@ def test_the_fields_of_a_captures_files_are_those_documented() -> None:
     host = HostCapture(0, "h0", "10.0.0.1", "h0-eth0", "h0.pcap", 1, "", None)
     checked = Checked(agrees=True)
     times = TimesCheck(agrees=True, iteration_ns=1, limit_ns=1, spreads={}, differences=())
-    ended = Ended(0, 1.0, Ran(None, 0.5, 0.01), 128, False)
+    ended = Ended(0, 1.0, Ran(None, 0.5, 0.01, 0.02), 128, False)
     made = manifest(request, fabric, [], ended, [host], checked, checked, times)
     assert set(made) == documented_fields("manifest.json of a capture")
     assert set(made["hosts"][0]) == documented_fields("manifest.json of a capture: hosts")
@@ -119,12 +119,14 @@ def captured(
     trimmed: Checked = ALL_THERE,
     times: TimesCheck | None = None,
     stolen: float = 0.0,
+    beside: float | None = 0.0,
 ) -> Captured:
     counted = None if dropped is None else TcpdumpCounts(10, 10 + dropped, dropped)
     host = HostCapture(0, "h0", "10.0.0.1", "h0-eth0", "h0.pcap", 1000, "", counted)
     made = {
         "cut_short": cut_short,
         "cpu_stolen": stolen,
+        "cpu_beside": beside,
         "snaplen": 128,
         "seconds": 1.0,
         "keeps_payload": False,
@@ -132,14 +134,22 @@ def captured(
     return Captured(Path("folder"), json.loads(json.dumps(made)), (host,), check, trimmed, times)
 
 
-def test_a_machine_that_lost_its_cpus_while_the_job_ran_is_named() -> None:
-    assert not [
-        line for line in report_lines(captured(0, ALL_THERE, stolen=0.05)) if line.startswith("disturbed")
-    ]
-    (line,) = (
-        line for line in report_lines(captured(0, ALL_THERE, stolen=0.2)) if line.startswith("disturbed")
-    )
-    assert "20% of the CPUs went to other guests" in line
+@pytest.mark.parametrize(
+    ("stolen", "beside", "said"),
+    [
+        (0.05, 0.05, []),
+        (0.0, None, []),
+        (0.2, 0.0, ["20% of the CPUs went to other guests"]),
+        (0.0, 0.2, ["other programs used 20% of the CPUs"]),
+    ],
+)
+def test_who_had_the_cpus_while_the_job_ran_is_named(
+    stolen: float, beside: float | None, said: list[str]
+) -> None:
+    lines = report_lines(captured(0, ALL_THERE, stolen=stolen, beside=beside))
+    disturbed = [line for line in lines if line.startswith("disturbed")]
+    assert len(disturbed) == len(said)
+    assert all(part in line for part, line in zip(said, disturbed, strict=True))
 
 
 LATE = TimesCheck(

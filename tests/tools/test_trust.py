@@ -201,7 +201,7 @@ def test_a_job_trained_again_counts_with_all_its_times_where_there_is_one_path(t
     matrix = carry_out(trial, folder, True, busy, fake_laboratory(LIVE_NS, done))
     assert matrix.live[0].each_s == pytest.approx((0.12, 0.1))  # not what was disturbed however often
     assert matrix.live[0].doubts == ()
-    (folder / "live" / "01-star_hosts=8_rate=50M" / "manifest.json").write_text('{"cpu_stolen": 0.2}')
+    (folder / "live" / "01-star_hosts=8_rate=50M" / "manifest.json").write_text('{"cpu_beside": 0.2}')
     busy = FakeLive(stolen=(0.2,) * 6)
     (first, _) = carry_out(trial, folder, True, busy, fake_laboratory(LIVE_NS, done)).live
     assert (first.folder, first.doubts) == ("live/01-star_hosts=8_rate=50M.again-2", ())
