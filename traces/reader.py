@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from gradwire.traces.decoding import decoded
 from gradwire.traces.framing.framings import choose_all
@@ -83,26 +83,37 @@ def _decoded(
     name = paths[0].name or str(paths[0])
     choices = choose_all(connections(streams))
     trace = decoded(name, captures, choices, rank_of, clocks)
-    return replace(trace, messages=replace(trace.messages, socket_nbytes=_socket_nbytes(captures)))
+    manifest = _manifest(captures)
+    messages = replace(trace.messages, socket_nbytes=manifest.socket_nbytes)
+    return replace(trace, messages=messages, is_emulated=manifest.is_captures)
 
 
 class _Manifest(BaseModel):
-    """The part of a capture's manifest that is about sockets."""
+    """The part of a capture's manifest that is about how hosts send."""
 
+    kind: str = Field("", alias="schema")
     host_sysctls: Mapping[str, str] = {}
 
+    @property
+    def is_captures(self) -> bool:
+        return self.kind.startswith("gradwire.capture/")
 
-def _socket_nbytes(captures: Sequence[Packets]) -> int | None:
-    """How large sockets' send buffers were by the manifest beside the captures; None without one."""
+    @property
+    def socket_nbytes(self) -> int | None:
+        """How large sockets' send buffers were; None if it does not say."""
+        sizes = WMEM.fullmatch(self.host_sysctls.get("net/ipv4/tcp_wmem", ""))
+        return int(sizes[1]) if sizes else None
+
+
+def _manifest(captures: Sequence[Packets]) -> _Manifest:
+    """The one beside the captures; one that says nothing if there is none."""
     beside = captures[0].path.with_name(MANIFEST)
     if not beside.is_file() or beside.stat().st_size > MAX_MANIFEST_NBYTES:
-        return None
+        return _Manifest()
     try:
-        manifest = _Manifest.model_validate_json(beside.read_bytes())
+        return _Manifest.model_validate_json(beside.read_bytes())
     except ValidationError:
-        return None  # of something else than a capture
-    sizes = WMEM.fullmatch(manifest.host_sysctls.get("net/ipv4/tcp_wmem", ""))
-    return int(sizes[1]) if sizes else None
+        return _Manifest()  # of something else than a capture
 
 
 def capture_paths(paths: Sequence[Path]) -> tuple[Path, ...]:

@@ -69,6 +69,7 @@ class Trace:
     is in none; empty if all of the job was seen.
     `partly` says which hosts' part that is, and why; `no_training` why there are no messages.
     `clocks` are those of the job's hosts; the times of all else are corrected by them.
+    `is_emulated` if `gradwire capture` made it, on virtual cables.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Trace:
     clocks: Clocks = ONE_CLOCK
     partly: str = ""
     no_training: str = ""
+    is_emulated: bool = False
 
     @property
     def addresses(self) -> tuple[str, ...]:

@@ -98,9 +98,12 @@ def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True, n_dra
         of_seeds = [hosts and replace(_slower(hosts, slower), seed=seed) for seed in seeds]
         return _each(median, [times_with(each, slower, is_late) for each in of_seeds])
 
-    of_releases = [model(costs and replace(costs, release_s=release_s)) for release_s in releases_s]
+    def released(*, is_late: bool = False) -> list[PredictedTimes]:
+        return [model(costs and replace(costs, release_s=each_s), is_late=is_late) for each_s in releases_s]
+
+    of_releases = released()
     middle = _each(median, of_releases)
-    latest = model(costs, is_late=True) if open_until else middle
+    latest = _each(median, released(is_late=True)) if open_until else middle
     if times is None or not middle.time_s or not _knows_all(plan):
         return _with_open(_bars(middle), middle, latest)
     least = host_costs(times, plan.transport, times.message_s.low, times.start_s.low)

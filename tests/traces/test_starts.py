@@ -175,11 +175,12 @@ def test_without_the_hosts_own_capture_nothing_is_said_of_its_queue() -> None:
     assert [one.readiness for (one,) in starts(world)] == [None, None]
 
 
-def left_by_tcp(written_ms: list[float], n_segments: list[int]) -> list[tuple[float, int]]:
+def left_by_tcp(written_ms: list[float], n_segments: list[int], is_virtual: bool) -> list[tuple[float, int]]:
     """When each segment leaves a port and for which rank, message k being for rank k + 1.
 
-    Linux: of each connection two segments are in the port, and the next one comes when one leaves
-    (`tcp_small_queue_check`, net/ipv4/tcp_output.c); the port sends what came first.
+    Linux: of each connection two segments are in the port, and the next one comes when one has left
+    (`tcp_small_queue_check`, net/ipv4/tcp_output.c), of a virtual cable when it begins to leave; the port
+    sends what came first.
     """
     todo = dict(enumerate(n_segments, 1))
     writes = sorted((at, k) for k, at in enumerate(written_ms, 1))
@@ -199,16 +200,21 @@ def left_by_tcp(written_ms: list[float], n_segments: list[int]) -> list[tuple[fl
             push(k, 2)
         k = queue.popleft()
         left.append((now_ms, k))
+        if is_virtual:
+            push(k, 1)
         now_ms += SEGMENT_MS
         while writes and writes[0][0] <= now_ms:  # before the connection hears that its segment has left
             push(writes.pop(0)[1], 2)
-        push(k, 1)
+        if not is_virtual:
+            push(k, 1)
     return left
 
 
-def answers(written_ms: list[float], n_segments: list[int]) -> tuple[list[Operation], HostPort]:
+def answers(
+    written_ms: list[float], n_segments: list[int], is_virtual: bool = False
+) -> tuple[list[Operation], HostPort]:
     """Messages of rank 0 written at such times, each to another rank, and the port that they left by."""
-    left = left_by_tcp(written_ms, n_segments)
+    left = left_by_tcp(written_ms, n_segments, is_virtual)
     of = [[at for at, peer in left if peer == k] for k in range(1, len(n_segments) + 1)]
     world = [
         message(0, k, len(times) * SEGMENT_NBYTES, times[0], times[0], times[-1])
@@ -216,15 +222,17 @@ def answers(written_ms: list[float], n_segments: list[int]) -> tuple[list[Operat
     ]
     made = port(*(at for at, _ in left), 1000, 1002, 1004, 1006, 1008)  # and once it was seen at its rate
     data_ns = {k: np.array([round(at * MS) for at in times], np.int64) for k, times in enumerate(of, 1)}
-    return world, replace(made, data_ns=data_ns)
+    return world, replace(made, data_ns=data_ns, is_virtual=is_virtual)
 
 
-@given(st.lists(st.integers(0, 40), min_size=2, max_size=6, unique=True), st.data())
-def test_when_it_was_written_is_in_the_range(written: list[int], data: st.DataObject) -> None:
+@given(st.lists(st.integers(0, 40), min_size=2, max_size=6, unique=True), st.booleans(), st.data())
+def test_when_it_was_written_is_in_the_range(
+    written: list[int], is_virtual: bool, data: st.DataObject
+) -> None:
     """Or before something else of its source had left, which it seems to have waited for."""
     written_ms = [0.3 * at for at in sorted(written)]
     sizes = data.draw(st.lists(st.integers(1, 12), min_size=len(written), max_size=len(written)))
-    world, of = answers(written_ms, sizes)
+    world, of = answers(written_ms, sizes, is_virtual)
     for at_ms, (one,) in zip(written_ms, starts(world, ports={0: of}), strict=True):
         since_ns = max((world[other].done[0] for other in one.after), default=world[0].begun[0])
         if one.readiness is not None:
@@ -240,6 +248,13 @@ def test_an_answer_was_written_before_the_next_segment_of_another_came_to_the_po
     assert [one.begun[0] / MS for one in world] == [0, 4, 8]
     assert ready_ms(world, of) == [None, (0, 2), (0, 6)]
     assert [one.waited_ns / MS for (one,) in starts(world, ports={0: of})] == [0, 4, 8]
+
+
+def test_a_virtual_cable_takes_the_next_segment_when_one_begins_to_leave() -> None:
+    """The fourth segment of the first would have come at 2 ms, when its second began to leave."""
+    world, of = answers([0, 0.5, 0.6], [6, 6, 6], is_virtual=True)
+    assert [one.begun[0] / MS for one in world] == [0, 6, 10]
+    assert ready_ms(world, of) == [None, (0, 2), (0, 6)]
 
 
 def test_one_that_has_left_does_not_tell_when_the_next_came() -> None:

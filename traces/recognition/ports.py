@@ -7,9 +7,13 @@ is never busy for so long it comes out too low, and the port seems busy for too 
 What a port sends next to one peer while it also sends to others tells more.  Linux hands a connection's next
 segment to the port when one of the two that it may have there has left.  So what left between two segments of
 another connection had come to the port before the first of them began to leave, or the second would have been
-ahead of it.  That takes a port that sends in the order in which packets come, and a connection that this port
-holds up: one that waits for another link, for its window or for its receiver says too early a time.  So of
-several connections the one with the latest time decides.
+ahead of it.  A virtual cable (veth) has done with a segment when it begins to leave, not when it has left:
+there the bound is a segment earlier, when the one before those two began to leave.  (Workers of 330 pushes on
+four such fabrics had written them 0.06 ms before that at the latest by their logs, the median 0.1 ms.)
+
+That takes a port that sends in the order in which packets come, and a connection that this port holds up: one
+that waits for another link, for its window or for its receiver says too early a time.  So of several
+connections the one with the latest time decides.
 """
 
 from collections import defaultdict
@@ -44,6 +48,7 @@ class HostPort:
     free_ns: Times
     rate: float  # bytes per ns
     data_ns: Mapping[int, Times] = field(default_factory=dict)
+    is_virtual: bool = False
 
     @property
     def queue_ns(self) -> int:
@@ -60,11 +65,12 @@ class HostPort:
         left before and after.  `at_ns` itself where they do not tell.
         """
         found = []
+        before = 2 if self.is_virtual else 1
         for peer in peers:
             times_ns = self.data_ns.get(peer, _NONE)
             place = int(np.searchsorted(times_ns, at_ns, "left"))
-            if 0 < place < len(times_ns) and self.busy_since_ns(int(times_ns[place])) <= at_ns:
-                found.append(int(times_ns[place - 1]))
+            if before <= place < len(times_ns) and self.busy_since_ns(int(times_ns[place])) <= at_ns:
+                found.append(int(times_ns[place - before]))
         return max(found, default=at_ns)
 
 
@@ -86,7 +92,7 @@ def ports(trace: Trace) -> dict[int, HostPort]:
         if (port := port_of(left_ns, nbytes)) is not None:
             large = nbytes >= LEAST_NBYTES
             data_ns = {peer: left_ns[large & (peers == peer)] for peer in np.unique(peers[large]).tolist()}
-            found[rank] = replace(port, data_ns=data_ns)
+            found[rank] = replace(port, data_ns=data_ns, is_virtual=trace.is_emulated)
     return found
 
 
