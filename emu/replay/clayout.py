@@ -1,7 +1,7 @@
 """The structs of rank.h, which a test compares with C's, and the compiled loop that works on them."""
 
 import ctypes
-from ctypes import POINTER, c_int, c_int32, c_int64, c_uint8, c_uint64, c_void_p
+from ctypes import POINTER, c_int, c_int32, c_int64, c_uint8, c_uint32, c_uint64, c_void_p
 from enum import IntEnum
 from functools import cache
 
@@ -75,7 +75,7 @@ class Peer(ctypes.Structure):
         ("detail", c_int64),
         ("slot", c_uint64),
         ("out", c_void_p),
-        *((name, ctypes.c_uint32) for name in ("out_room", "out_head", "n_out")),
+        *((name, c_uint32) for name in ("out_room", "out_head", "n_out")),
         ("head", c_uint8 * PREAMBLE_NBYTES),
         *((name, c_int32) for name in ("head_got", "receiving")),
         ("body", c_void_p),
@@ -125,7 +125,7 @@ def library() -> ctypes.CDLL:
     loaded = loaded_library(
         RANK_LIBRARY,
         {
-            "rank_layout": (c_int64, ()),
+            "rank_layout": (c_int64, (c_uint32,)),
             "rank_run": (c_int, (POINTER(Rank),)),
             "rank_begin": (None, (POINTER(Rank),)),
             "rank_finished": (None, (POINTER(Rank), c_int32)),
@@ -134,7 +134,8 @@ def library() -> ctypes.CDLL:
             "add_up": (None, (c_void_p, c_void_p, c_int64, c_int)),
         },
     )
-    layout = ctypes.sizeof(Rank) * 1_000_000 + ctypes.sizeof(Peer) * 1000 + TRANSFER.itemsize
-    if loaded.rank_layout() != layout:
+    sizes = [ctypes.sizeof(Rank), ctypes.sizeof(Peer)]
+    sizes += [each.itemsize for each in (TRANSFER, OPERATION, LANE, ACCESS, DUE)]
+    if [loaded.rank_layout(place) for place in range(len(sizes))] != sizes:
         raise OSError(f"the compiled {RANK_LIBRARY.name} is of another version; run sudo {COMMAND} setup")
     return loaded

@@ -545,10 +545,15 @@ static enum failure loop(struct rank *rank)
 	return failure;
 }
 
-/* What Python must lay out as C does. */
-__attribute__((visibility("default"))) int64_t rank_layout(void)
+/* The size of each structure that Python must lay out as C does, by its place here; 0 beyond the last. */
+__attribute__((visibility("default"))) int64_t rank_layout(uint32_t place)
 {
-	return (int64_t)sizeof(struct rank) * 1000000 + (int64_t)(sizeof(struct peer) * 1000 + sizeof(struct transfer));
+	static const int64_t sizes[] = {
+		sizeof(struct rank), sizeof(struct peer), sizeof(struct transfer), sizeof(struct operation),
+		sizeof(struct lane), sizeof(struct access), sizeof(struct due),
+	};
+
+	return place < sizeof(sizes) / sizeof(*sizes) ? sizes[place] : 0;
 }
 
 /* From the common start, or on from where a signal has interrupted it. */

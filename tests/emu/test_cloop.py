@@ -336,6 +336,26 @@ def test_what_is_not_gloos_or_not_planned_ends_a_rank_in_words() -> None:
     assert hostile(notices * 50) == "rank 0 closed its connection"
 
 
+def test_a_worker_that_asks_more_often_than_it_pushes_asks_for_nothing_more() -> None:
+    """Each of two workers has a push that wants the server's lock; one of them asks fifty times, and ends."""
+    job, _ = first_come_job([[0], [0]], 0)
+    plan = schedule_plan("star:hosts=3", expand(job))
+    ours, theirs = zip(*(socket.socketpair() for _ in range(2)), strict=True)
+    for sock in ours:
+        sock.settimeout(0)
+    loop = CompiledLoop(own_of(plan, 0, [RankConnection(ours[0], 1), RankConnection(ours[1], 2)]))
+    pushes = loop.lanes[loop.lanes["is_of_sends"] == 0]
+    theirs[0].sendall(encode_preamble(Opcode.SEND_READY, int(pushes["slot"][0]), 0) * 50)
+    theirs[0].shutdown(socket.SHUT_WR)
+    with pytest.raises(PeerLost, match="rank 1 closed its connection"):
+        loop.run(time.monotonic_ns())
+    assert len(pushes) == 2
+    assert loop.rank.n_asked == 0  # it has the lock, which nobody else waits for
+    assert (loop.lanes["next_asked"] <= loop.lanes["end"]).all()
+    for sock in (*ours, *theirs):
+        sock.close()
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_any_bytes_at_all_only_end_a_rank(seed: int) -> None:
     draw = random.Random(seed)
@@ -468,8 +488,9 @@ def test_numbers_that_come_in_pieces_that_end_within_one_are_added_right(piece_n
     assert np.array_equal(own.buffers[0].view(np.float32), before + numbers)
 
 
-def test_a_library_of_other_layouts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["TRANSFER", "OPERATION", "LANE", "ACCESS", "DUE"])
+def test_a_library_of_other_layouts_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     library.cache_clear()
-    monkeypatch.setattr(clayout, "TRANSFER", np.dtype([("bytes", np.uint64)]))
+    monkeypatch.setattr(clayout, name, np.dtype([("bytes", np.uint64, 99)]))
     with pytest.raises(OSError, match=r"librank\.so is of another version; run sudo"):
         library()
