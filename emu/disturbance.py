@@ -89,8 +89,20 @@ def _busy(cpu_idle: float, others: Sequence[Use]) -> Reason:
     if share < MIN_OTHERS:
         return Reason(f"{idle}: use a lower rate or fewer hosts", (_percent(cpu_idle),))
     words = f"{idle}, as other programs used {HOLE}%: stop them, or try later"
-    programs = tuple((use.program, _percent(use.share)) for use in others)
-    return Reason(words, (_percent(cpu_idle), _percent(share)), programs)
+    return Reason(words, (_percent(cpu_idle), _percent(share)), _percentages(others))
+
+
+def _beside(reason: Reason, others: Sequence[Use]) -> Reason:
+    """A reason with figures, with what other programs used meanwhile, if that is anything."""
+    if not (others and reason.figures):
+        return reason
+    share = _percent(sum(use.share for use in others))
+    words = f"{reason.words}, while other programs used {HOLE}%"
+    return Reason(words, (*reason.figures, share), _percentages(others))
+
+
+def _percentages(others: Sequence[Use]) -> tuple[tuple[str, int], ...]:
+    return tuple((use.program, _percent(use.share)) for use in others)
 
 
 def taken_away(
@@ -99,18 +111,21 @@ def taken_away(
     run_delay_s: Mapping[int, float],
     cpu_s: Mapping[int, float],
     stopped_s: Mapping[int, float],
+    others: Sequence[Use] = (),
 ) -> tuple[Reason, ...]:
     """Why a repeat cannot be believed: something else took its processors or stopped its ranks.
 
     What is lost is by processor, and empty where it could not be measured; the others are by rank: how long
-    it waited for a processor, how long it ran, and how long it was stopped.
+    it waited for a processor, how long it ran, and how long it was stopped.  `others` are programs beside
+    the run, which may have done it.
     """
     stopped = [
         Reason("rank {} was stopped for about {} ms", (rank, _ms(each_s)))
         for rank, each_s in stopped_s.items()
         if each_s > 0
     ]
-    return (*_lost(cpu_lost_s, time_s), *_singled_out(run_delay_s, cpu_s, time_s), *stopped)
+    taken = [*_lost(cpu_lost_s, time_s), *_singled_out(run_delay_s, cpu_s, time_s)]
+    return (*(_beside(reason, others) for reason in taken), *stopped)
 
 
 def _lost(cpu_lost_s: Sequence[float], time_s: float) -> list[Reason]:

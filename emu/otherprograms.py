@@ -1,7 +1,8 @@
 """Which programs beside a run used the processors, and how much.
 
 A run's own namespaces hide them: it reads the /proc of whoever started it, which it was handed open
-(emu.network.isolate).  proc_pid_stat(5) has the fields.
+(emu.network.isolate).  proc_pid_stat(5) has the fields.  A container's /proc hides those outside as well, but
+/proc/stat counts what all of them used; what nobody here used is theirs.
 """
 
 import itertools
@@ -11,11 +12,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import NamedTuple
 
 from gradwire.emu import sampler
 
 HOST_PROC = "GRADWIRE_HOST_PROC"  # in the environment: the number of the open folder
 LEAST_SHARE = 0.03  # of all processors; who used less is not named
+OUTSIDE = "programs outside this container"
+MOST_LETTERS = 40  # of a name
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of linux/sched.h
 _STAT_NBYTES = 1024
 _INTERPRETERS = ("node", "python", "java", "perl", "ruby", "bash", "sh")
@@ -29,12 +33,27 @@ class Use:
     share: float
 
 
+class Ticks(NamedTuple):
+    """What a process has used; and with children that it has waited for, in user mode alone and in all."""
+
+    ticks: int
+    user_ticks: int
+    with_children: int
+
+
+NO_TICKS = Ticks(0, 0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Ticks of all processors since the machine started; those of each process, by its number and start."""
+    """Ticks of all processors since the machine started, and those in user mode; those of each process, by
+    its number and start.  `is_whole` where /proc shows the kernel's own threads, so every process there is.
+    """
 
     total_ticks: int
-    ticks: Mapping[tuple[int, int], int]
+    user_ticks: int
+    ticks: Mapping[tuple[int, int], Ticks]
+    is_whole: bool = True
 
 
 def host_proc() -> int | None:
@@ -45,7 +64,9 @@ def host_proc() -> int | None:
 
 def reading(proc: int) -> Reading:
     """Of all processes but the kernel's own."""
-    return Reading(sampler.machine().total_ticks, dict(_processes(proc)))
+    machine, processes = sampler.machine(), dict(_processes(proc))
+    ours = {key: ticks for key, ticks in processes.items() if ticks is not None}
+    return Reading(machine.total_ticks, machine.user_ticks, ours, len(ours) < len(processes))
 
 
 def used(proc: int, before: Reading, after: Reading) -> tuple[Use, ...]:
@@ -54,12 +75,28 @@ def used(proc: int, before: Reading, after: Reading) -> tuple[Use, ...]:
     ours = os.readlink("/proc/self/ns/pid")
     by_name: Counter[str] = Counter()
     for process, ticks in after.ticks.items():
-        mine = ticks - before.ticks.get(process, 0)
+        mine = ticks.ticks - before.ticks.get(process, NO_TICKS).ticks
         if mine / total >= LEAST_SHARE / 10 and (name := _foreign_name(proc, process[0], ours)):
             by_name[name] += mine
+    by_name[OUTSIDE] += hidden_ticks(before, after)
     return tuple(
         Use(name, ticks / total) for name, ticks in by_name.most_common() if ticks / total >= LEAST_SHARE
     )
+
+
+def hidden_ticks(before: Reading, after: Reading) -> int:
+    """The least that processes used which /proc does not show.
+
+    Time in user mode alone is compared: the rest is also the kernel's own threads', which a container does
+    not show either.
+    """
+    if after.is_whole:
+        return 0
+    seen = sum(
+        ticks.user_ticks - before.ticks.get(process, NO_TICKS).user_ticks
+        for process, ticks in after.ticks.items()
+    )
+    return max(0, after.user_ticks - before.user_ticks - seen)
 
 
 def ticks_beside(proc: int) -> int:
@@ -67,38 +104,34 @@ def ticks_beside(proc: int) -> int:
     they started that has ended, which counts for who waited for it.
     """
     ours = os.readlink("/proc/self/ns/pid")
-    ticks = 0
-    for pid, (_, own_ticks, ended_ticks) in _stats(proc):
+    found = 0
+    for (pid, _), ticks in _processes(proc):
         with suppress(OSError):
-            if os.readlink(f"{pid}/ns/pid", dir_fd=proc) != ours:
-                ticks += own_ticks + ended_ticks
-    return ticks
+            if ticks is not None and os.readlink(f"{pid}/ns/pid", dir_fd=proc) != ours:
+                found += ticks.with_children
+    return found
 
 
-def _processes(proc: int) -> Iterator[tuple[tuple[int, int], int]]:
-    return (((pid, began), ticks) for pid, (began, ticks, _) in _stats(proc))
-
-
-def _stats(proc: int) -> Iterator[tuple[int, tuple[int, int, int]]]:
+def _processes(proc: int) -> Iterator[tuple[tuple[int, int], Ticks | None]]:
     for name in os.listdir(proc):
         if not name.isdecimal():
             continue
         with suppress(OSError):  # it has ended meanwhile
-            fields = parse_stat(_read(proc, f"{name}/stat", _STAT_NBYTES))
-            if fields is not None:
-                yield int(name), fields
+            start, ticks = parse_stat(_read(proc, f"{name}/stat", _STAT_NBYTES))
+            yield (int(name), start), ticks
 
 
-def parse_stat(stat: bytes) -> tuple[int, int, int] | None:
-    """When a process began, the ticks that it has used, and those of its children that have ended; None for
-    the kernel's own.
+def parse_stat(stat: bytes) -> tuple[int, Ticks | None]:
+    """When a process began, and what it has used; None for the kernel's own.
 
     Its name, in brackets, may have any character.
     """
     fields = stat[stat.rindex(b")") + 2 :].split()
+    user, system, childrens_user, childrens_system = (int(field) for field in fields[11:15])
     if int(fields[6]) & _KERNEL_THREAD:
-        return None
-    return int(fields[19]), int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
+        return int(fields[19]), None
+    with_children = user + system + childrens_user + childrens_system
+    return int(fields[19]), Ticks(user + system, user + childrens_user, with_children)
 
 
 def _foreign_name(proc: int, pid: int, ours: str) -> str:
@@ -113,13 +146,18 @@ def _foreign_name(proc: int, pid: int, ours: str) -> str:
 
 
 def program_name(command: str, words: list[str]) -> str:
-    """`python train.py`: of an interpreter also what it runs."""
-    if not command.startswith(_INTERPRETERS):
-        return command
-    for before, word in itertools.pairwise(words):
-        if before == "-m" or (word and not word.startswith("-")):
-            return f"{command} {PurePath(word).name}"
-    return command
+    """`python train.py`: of an interpreter also what it runs, of another run of ours its module.  One line,
+    and a short one, whatever it calls itself.
+    """
+    name = command
+    if command.startswith(_INTERPRETERS):
+        for before, word in itertools.pairwise(words):
+            if before == "-m" or (word and not word.startswith("-")):
+                name = f"{command} {PurePath(word).name}"
+                break
+        name = next((word for word in words[1:] if word.startswith("gradwire.")), name)
+    clean = "".join(letter if letter.isprintable() else "?" for letter in name)
+    return clean if len(clean) <= MOST_LETTERS else f"{clean[: MOST_LETTERS - 1]}…"
 
 
 def _read(proc: int, path: str, nbytes: int) -> bytes:

@@ -170,6 +170,7 @@ def _machines_reasons(repeat: Repeat, counted: RepeatCounts) -> tuple[Reason, ..
         {rank: repeat.run_delay_s[rank] for rank in ranks},
         {rank: repeat.cpu_s[rank] for rank in ranks},
         counted.stopped_s,
+        counted.others,
     )
 
 

@@ -31,6 +31,7 @@ class Machine:
     idle_ticks: int
     stolen_ticks: int
     softnet_dropped: int
+    user_ticks: int = 0  # of programs in user mode, nice ones too
 
 
 def machine() -> Machine:
@@ -50,7 +51,7 @@ def parse_machine(stat: str, softnet_stat: str) -> Machine:
     """
     ticks = [int(word) for word in stat.split("\n", 1)[0].split()[1:9]]
     dropped = sum(int(line.split()[1], 16) for line in softnet_stat.splitlines())
-    return Machine(sum(ticks), ticks[3] + ticks[4], ticks[7], dropped)
+    return Machine(sum(ticks), ticks[3] + ticks[4], ticks[7], dropped, ticks[0] + ticks[1])
 
 
 def long_enough(earlier: Machine, before: Machine, after: Machine) -> Machine:

@@ -12,6 +12,7 @@ from gradwire.emu.disturbance import (
     on_machine,
     taken_away,
 )
+from gradwire.emu.otherprograms import Use
 
 Floats = Sequence[float]
 QUIET = {
@@ -27,8 +28,8 @@ def taken(
     time_s: float, lost_s: Floats, delay_s: Floats, cpu_s: Floats, stopped_s: Floats
 ) -> tuple[Reason, ...]:
     """The last three by rank, from 0."""
-    by_rank = (dict(enumerate(each)) for each in (delay_s, cpu_s, stopped_s))
-    return taken_away(time_s, lost_s, *by_rank)
+    delays, ran, stopped = (dict(enumerate(each)) for each in (delay_s, cpu_s, stopped_s))
+    return taken_away(time_s, lost_s, delays, ran, stopped)
 
 
 def test_a_quiet_repeat_is_not_disturbed() -> None:
@@ -130,3 +131,11 @@ def test_figures_of_a_reason_are_not_mixed_with_each_other() -> None:
     assert of_each_kind([Reason(stopped, (3, 41)), Reason(stopped, (1, 100))]) == [
         stopped.format("1 to 3", "41 to 100")
     ]
+
+
+def test_who_used_the_processors_beside_a_rank_that_waited_is_named() -> None:
+    waited = ((0.5,), {0: 0.4, 1: 0.03, 2: 0.03}, {0: 0.1, 1: 0.1, 2: 0.1}, {0: 0.1})
+    lost, late, stopped = map(str, taken_away(1.0, *waited, [Use("cc1plus", 0.2), Use("ld", 0.1)]))
+    assert lost.endswith("or other guests, while other programs used 30% (cc1plus 20%, ld 10%)")
+    assert late.endswith("than the others, while other programs used 30% (cc1plus 20%, ld 10%)")
+    assert stopped == "rank 0 was stopped for about 100 ms"

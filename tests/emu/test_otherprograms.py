@@ -5,22 +5,36 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from gradwire.emu.disturbance import Reason, disturbances, of_each_kind
-from gradwire.emu.otherprograms import Reading, Use, parse_stat, program_name, reading, ticks_beside, used
+from gradwire.emu.otherprograms import (
+    NO_TICKS,
+    OUTSIDE,
+    Reading,
+    Ticks,
+    Use,
+    hidden_ticks,
+    parse_stat,
+    program_name,
+    reading,
+    ticks_beside,
+    used,
+)
 
 # proc_pid_stat(5): number, name, state, …, flags, four faults, utime, stime, …, start
 STAT = b"42 (a) b (c) R 1 42 42 0 -1 %d 0 0 0 0 700 50 3 4 20 0 1 0 98765 1000 10"
 
 
 def test_a_name_with_brackets_and_blanks_does_not_move_the_fields() -> None:
-    assert parse_stat(STAT % 0) == (98765, 750, 7)
+    assert parse_stat(STAT % 0) == (98765, Ticks(750, 703, 757))
 
 
 def test_the_kernels_own_threads_are_not_other_programs() -> None:
-    assert parse_stat(STAT % 0x00200000) is None
+    assert parse_stat(STAT % 0x00200000) == (98765, None)
 
 
 @pytest.mark.parametrize(
@@ -30,10 +44,21 @@ def test_the_kernels_own_threads_are_not_other_programs() -> None:
         ("python3", ["python3", "-u", "/home/me/train.py", "-x"], "python3 train.py"),
         ("python3", ["python3", "-m", "pytest", ""], "python3 pytest"),
         ("bash", ["bash", ""], "bash"),
+        (
+            "python",
+            ["python", "-I", "/x/emu/interpreter.py", "gradwire.emu.replay", "run"],
+            "gradwire.emu.replay",
+        ),
     ],
 )
 def test_of_an_interpreter_what_it_runs_is_named(command: str, words: list[str], name: str) -> None:
     assert program_name(command, words) == name
+
+
+def test_a_name_is_one_short_line_whatever_a_program_calls_itself() -> None:
+    assert program_name("a\nb\x1b[2J", []) == "a?b?[2J"
+    long = program_name("python3", ["python3", "/tmp/" + 200 * "x"])
+    assert long == "python3 " + 31 * "x" + "…"
 
 
 @pytest.fixture
@@ -51,13 +76,14 @@ def test_what_a_process_used_between_two_readings_is_its_own_time(proc: int) -> 
         times = os.times()
         busy.kill()
         busy.wait()
-    (ticks,) = (after.ticks[key] - before.ticks.get(key, 0) for key in after.ticks if key[0] == busy.pid)
+    (key,) = (key for key in after.ticks if key[0] == busy.pid)
+    ticks = after.ticks[key].ticks - before.ticks.get(key, NO_TICKS).ticks
     assert 1 <= ticks <= (os.times().elapsed - times.elapsed + 1.0) * os.sysconf("SC_CLK_TCK")
 
 
 def test_programs_of_this_namespace_are_not_other_ones(proc: int, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = next(key for key in reading(proc).ticks if key[0] == os.getpid())
-    before, after = Reading(0, {mine: 0}), Reading(100, {mine: 60})
+    before, after = Reading(0, 0, {mine: Ticks(0, 0, 0)}), Reading(100, 60, {mine: Ticks(60, 60, 60)})
     assert used(proc, before, after) == ()
     monkeypatch.setattr("os.readlink", lambda path, dir_fd=None: str(dir_fd))
     ((use),) = used(proc, before, after)
@@ -79,6 +105,36 @@ def test_what_programs_used_that_have_ended_counts_with_who_waited_for_them(
 
 HZ = os.sysconf("SC_CLK_TCK")
 SPIN = "import time\nwhile time.process_time() < 0.3: pass"
+
+
+def container(user_ticks: int, **ticks: Ticks) -> Reading:
+    """A reading in a container, of 1,000 ticks for each 1,000 in user mode; processes by their number."""
+    processes = {(int(name[1:]), 7): each for name, each in ticks.items()}
+    return Reading(user_ticks, user_ticks, processes, is_whole=False)
+
+
+@pytest.mark.parametrize(
+    ("after", "hidden"),
+    [
+        (container(1000, p999999=Ticks(300, 250, 250)), 750),
+        (container(1000, p999999=Ticks(300, 250, 250), p999998=Ticks(800, 750, 750)), 0),
+        (container(1000, p999999=Ticks(300, 1300, 1300)), 0),  # of a child that had used much of it before
+        (replace(container(1000), is_whole=True), 0),
+    ],
+)
+def test_what_nobody_in_a_container_used_was_used_outside(after: Reading, hidden: int, proc: int) -> None:
+    assert hidden_ticks(container(0), after) == hidden
+    outside = (Use(OUTSIDE, hidden / 1000),) if hidden else ()
+    assert used(proc, container(0), after) == outside
+
+
+def test_what_was_used_before_the_first_reading_does_not_count() -> None:
+    before = container(5000, p1=Ticks(2000, 1500, 1500))
+    assert hidden_ticks(before, container(6000, p1=Ticks(2600, 2000, 2000))) == 500
+
+
+def test_where_the_kernels_threads_can_be_seen_nothing_is_hidden(proc: int) -> None:
+    assert reading(proc).is_whole == (Path("/proc/2/comm").read_text() == "kthreadd\n")
 
 
 def busy(*others: Use) -> tuple[Reason, ...]:

@@ -50,6 +50,7 @@ def test_cpu_time_is_in_all_but_the_guests_columns_and_the_disk_is_waited_for_id
     assert read.total_ticks == 549611 + 613 + 73840 + 745103 + 5435 + 7 + 21450 + 14460
     assert read.idle_ticks == 745103 + 5435
     assert read.stolen_ticks == 14460
+    assert read.user_ticks == 549611 + 613
 
 
 def test_softnet_drops_are_the_second_column_of_every_cpu_in_hexadecimal() -> None:
