@@ -10,6 +10,16 @@ from gradwire.traces.units import did_you_mean
 RENAMED = {"--output": "--out"}  # by the names that options once had
 
 
+class UsageError(TyperException):
+    """A wrong command line that only the command itself can see, as where one of two things must be given."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, context: Any) -> None:
+        super().__init__(message)
+        self.ctx = context
+
+
 def usage_line(error: TyperException) -> str:
     """What a person did wrong, and where to read more."""
     context: Any = getattr(error, "ctx", None)

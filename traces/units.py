@@ -132,7 +132,7 @@ def show_nbytes(nbytes: float) -> str:
 
 def show_bps(rate_bps: float) -> str:
     """Bits per second for a person: `50 Mb/s`."""
-    for unit, size in (("Gb/s", 10**9), ("Mb/s", 10**6), ("kb/s", 10**3)):
+    for unit, size in (("Tb/s", 10**12), ("Gb/s", 10**9), ("Mb/s", 10**6), ("kb/s", 10**3)):
         if abs(rate_bps) >= size:
             return f"{rate_bps / size:.4g} {unit}"
     return f"{rate_bps:.0f} b/s"

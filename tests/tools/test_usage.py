@@ -24,7 +24,7 @@ from gradwire.traces.units import did_you_mean
         (["plan", "x", "--output", "p.json"], "--output is now called --out; see ./gradwire help plan"),
         (["extract", "x", "--output=j.json"], "--output is now called --out; see ./gradwire help extract"),
         (["doctor", "--output", "x"], "doctor has no option --output; see ./gradwire help doctor"),
-        (["fabric"], "missing argument 'SPEC'; see ./gradwire help fabric"),
+        (["fabric"], "missing argument 'SPEC' (or --radix N); see ./gradwire help fabric"),
         (["doctor", "now"], "got unexpected extra argument(s) (now); see ./gradwire help doctor"),
         (["--versio"], "gradwire has no option --versio (did you mean --version?); see ./gradwire help"),
     ],

@@ -48,6 +48,7 @@ def test_what_is_no_number_with_a_unit_is_refused(text: str) -> None:
 def test_numbers_are_shown_with_three_digits() -> None:
     assert [show_nbytes(n) for n in (0, 999, 340_008, 28_391_424)] == ["0 B", "999 B", "340 kB", "28.4 MB"]
     assert [show_bps(n) for n in (50_000_000, 10**9)] == ["50 Mb/s", "1 Gb/s"]
+    assert show_bps(2**16 * 10**8) == "6.554 Tb/s"  # the hosts of a fat-tree of switches with 64 ports
     assert [show_s(s) for s in (1.234, 0.0841, 123.4, -0.00594)] == ["1.23 s", "84.1 ms", "123 s", "-5.94 ms"]
 
 

@@ -6,17 +6,27 @@ from typing import Annotated
 import typer
 
 from gradwire.tools.options import FABRIC_HELP, JsonOption, complete_fabric
+from gradwire.tools.usage import UsageError
 
 
 def fabric(
+    context: typer.Context,
     specs: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="SPEC",
             help=f"{FABRIC_HELP}. Give several to compare them.",
             autocompletion=complete_fabric,
         ),
-    ],
+    ] = None,
+    radix: Annotated[
+        int | None,
+        typer.Option(
+            "--radix",
+            metavar="N",
+            help="In place of SPEC: the largest fabrics that switches with N ports make.",
+        ),
+    ] = None,
     svg: Annotated[
         Path | None,
         typer.Option("--svg", metavar="FILE", help="Draw the fabric as SVG to this file; takes one SPEC."),
@@ -29,8 +39,17 @@ def fabric(
 ) -> None:
     """Compare fabrics: hosts, switches, cables, bisection, oversubscription and paths.
 
-    The fabrics should have the same number of hosts; a note says if they do not.
+    The fabrics should have the same number of hosts; a note says if they do not. With --radix: which
+    fabrics one can build of switches with so many ports, and what they would cost.
     """
-    from gradwire.tools.work.fabric import compare_fabrics
+    from gradwire.tools.work.fabric import compare_fabrics, list_sizes
 
-    compare_fabrics(specs, svg, as_yaml=as_yaml, as_json=as_json)
+    if radix is None and not specs:
+        raise UsageError("missing argument 'SPEC' (or --radix N)", context)
+    if radix is None:
+        compare_fabrics(specs or (), svg, as_yaml=as_yaml, as_json=as_json)
+        return
+    for option, given in (("a SPEC", specs), ("--svg", svg), ("--yaml", as_yaml)):
+        if given:
+            raise ValueError(f"--radix and {option} cannot be used together: give one of them")
+    list_sizes(radix, as_json=as_json)

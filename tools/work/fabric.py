@@ -6,19 +6,22 @@ from pathlib import Path
 
 from rich.console import Console
 
-from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.fabric import MAX_HOSTS, Fabric
 from gradwire.planning.fabrics.fabricwriter import yaml_of
+from gradwire.planning.fabrics.family import DEFAULT_RATE_BPS
 from gradwire.planning.fabrics.figures import Figures
 from gradwire.planning.fabrics.figures import figures as figures_of
 from gradwire.planning.fabrics.nodenames import ranges
 from gradwire.planning.fabrics.paths import access_switch
+from gradwire.planning.fabrics.radix import largest
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.tools.console import console
 from gradwire.tools.draw import fabric_svg
 from gradwire.tools.fabrictable import FIGURES, fabric_table
+from gradwire.tools.sizetable import grid_note, size_row, size_table
 from gradwire.tools.table import rich_table
 from gradwire.traces.files import write_whole
-from gradwire.traces.units import show_count
+from gradwire.traces.units import show_bps, show_count
 
 NAMES_COLUMN = 20
 MIN_COLUMN = 12
@@ -44,6 +47,25 @@ def compare_fabrics(specs: Sequence[str], svg: Path | None, *, as_yaml: bool, as
         _print(console(), list(zip(fabrics, columns, strict=True)))
         if svg is not None:
             console().print(f"drawn in {svg}", soft_wrap=True)
+
+
+def list_sizes(radix: int, *, as_json: bool) -> None:
+    """Print the largest fabrics of switches with so many ports.  Raise ValueError."""
+    sizes = largest(radix)
+    if as_json:
+        print(json.dumps([size_row(size) for size in sizes], indent=1))
+        return
+    from gradwire.emu.run import MAX_HOSTS as MAX_HOSTS_HERE  # it takes 30 ms to import
+
+    to = console()
+    to.print(f"switches with {radix} ports, links of {show_bps(DEFAULT_RATE_BPS)}", style="dim")
+    to.print(rich_table(size_table(sizes), head_style="bold"))
+    to.print()
+    limits = (
+        f"`plan` takes fabrics of up to {MAX_HOSTS:,} hosts, and one machine builds up to {MAX_HOSTS_HERE:,}."
+    )
+    for note in (grid_note(radix), limits):
+        to.print(note, style="dim", soft_wrap=True)
 
 
 def _print(to: Console, columns: Sequence[tuple[Fabric, Figures]]) -> None:
