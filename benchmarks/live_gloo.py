@@ -31,7 +31,7 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.jobs import read_workload_only
 from gradwire.planning.transport import fabric_transport
 from gradwire.results.laboratory import Laboratory
-from gradwire.traces.framing.wellknown import STORE_PORT
+from gradwire.traces.framing.setups import STORE_PORT
 from gradwire.traces.schedules.selection import training_iterations
 from gradwire.traces.workload import Collective, Workload
 

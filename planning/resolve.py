@@ -14,7 +14,7 @@ from gradwire.planning.routing.policies import policy
 from gradwire.planning.transport import Transport
 from gradwire.planning.trees.grants import DEFAULT_TERMS, Terms, granted
 from gradwire.planning.trees.tree import Tree
-from gradwire.traces.framing.wellknown import STORE_PORT
+from gradwire.traces.framing.setups import STORE_PORT
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.schedule import Schedule
 from gradwire.traces.seeded import draw

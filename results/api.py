@@ -37,7 +37,7 @@ from gradwire.traces.frames import frame
 from gradwire.traces.reader import open_captures, read_captures
 from gradwire.traces.schedules.dtypes import DType
 from gradwire.traces.schedules.names import Pace
-from gradwire.traces.schedules.otherjob import other_job
+from gradwire.traces.schedules.otherranks import other_job
 from gradwire.traces.schedules.outbox import Order
 from gradwire.traces.units import parse_bps, parse_nbytes
 from gradwire.traces.workload import Workload

@@ -97,8 +97,7 @@ DOORS: dict[str, set[str]] = {
     "traces/packets/verify.py": {"asyncio"},  # pyshark talks to tshark by it
     "traces/plugins.py": {"importlib"},  # what installed packages add
     "traces/packets/openfile.py": {"is_file", "memmap", "open", "read_text"},
-    "traces/rankmap.py": {"read_at_most"},
-    "traces/reader.py": {"is_dir", "is_file", "iterdir", "read_bytes"},
+    "traces/reader.py": {"is_dir", "is_file", "iterdir", "read_at_most", "read_bytes"},
     "traces/workload.py": {"read_bytes", "write_whole"},
     "traces/schedules/names.py": {"importlib"},  # algorithms of installed packages
     "planning/capturefabric.py": {"is_dir", "is_file", "read_bytes"},

@@ -301,7 +301,7 @@ class TrafficChoices:
         """The job of `given`, which was read from `paths`.  Raise ValueError for what no option may say."""
         from gradwire.planning.experiment import Experiment
         from gradwire.planning.jobs import read_beside, source_of
-        from gradwire.traces.schedules.otherjob import other_job
+        from gradwire.traces.schedules.otherranks import other_job
 
         late, varied = parse_slow(self.slow), parse_share(self.jitter)
         bucket_nbytes = None if self.bucket_size is None else parse_nbytes(self.bucket_size)

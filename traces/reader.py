@@ -1,13 +1,19 @@
-"""Opens the captures of one job as a trace.  An edge module: it lists folders."""
+"""Opens the captures of one job as a trace.  An edge module: it lists folders.
+
+The rank of each address, as a person wrote it: `trace.yaml` beside the captures, or a file like it.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gradwire.traces.decoding import decoded
+from gradwire.traces.files import read_at_most
 from gradwire.traces.framing.framings import choose_all
 from gradwire.traces.indexfiles import MANIFEST, MAX_MANIFEST_NBYTES, read_indexes
 from gradwire.traces.packets.capture import SUFFIXES, read_capture
@@ -18,13 +24,14 @@ from gradwire.traces.packets.packets import Packets
 from gradwire.traces.packets.reads import recorded, supplemented
 from gradwire.traces.packets.streams import Stream, assemble, connections
 from gradwire.traces.packets.timestamps import with_plausible_times
-from gradwire.traces.rankmap import SETTINGS, read_settings
 from gradwire.traces.recognition.ranks import BadTrace, NoTraining
 from gradwire.traces.trace import Trace
 from gradwire.traces.units import show_first
 
 MOST_NAMED = 6
 WMEM = re.compile(r"\d{1,12} \d{1,12} (\d{1,12})")  # least, at first, most (tcp(7), tcp_wmem)
+SETTINGS = "trace.yaml"
+MAX_SETTINGS_NBYTES = 1 << 20
 
 
 def open_trace(paths: Sequence[Path], ranks: Path | None = None) -> Trace:
@@ -141,3 +148,26 @@ def _no_captures(folder: Path) -> str:
             f"{text}, but in {show_first(some, MOST_NAMED)}: name one of them, or several if they are one job"
         )
     return f"{text}: captures must end in {', '.join(SUFFIXES)}"
+
+
+class Settings(BaseModel):
+    """What `trace.yaml` may say."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    ranks: dict[IPv4Address | IPv6Address, Annotated[int, Field(ge=0)]] = {}
+
+
+def read_settings(path: Path) -> dict[str, int]:
+    """The ranks that a file like trace.yaml gives, by address."""
+    import yaml  # slow to import, and few captures have such a file
+
+    octets = read_at_most(path, MAX_SETTINGS_NBYTES)
+    if len(octets) > MAX_SETTINGS_NBYTES:
+        raise BadTrace(
+            f"{path}: it is larger than the {MAX_SETTINGS_NBYTES >> 20} MiB that a rank map may have"
+        )
+    try:
+        settings = Settings.model_validate(yaml.safe_load(octets) or {})
+    except (yaml.YAMLError, ValidationError) as error:
+        raise BadTrace(f"{path}: not a rank map: write `ranks: {{10.0.0.1: 0, 10.0.0.2: 1}}`") from error
+    return {str(address): rank for address, rank in settings.ranks.items()}

@@ -27,8 +27,7 @@ from gradwire.traces.packets.messageindex import BadIndex
 from gradwire.traces.packets.packets import BadCapture
 from gradwire.traces.packets.reads import index_of
 from gradwire.traces.packets.streams import Stream, assemble
-from gradwire.traces.rankmap import SETTINGS
-from gradwire.traces.reader import open_captures, open_recorded, read_captures
+from gradwire.traces.reader import SETTINGS, open_captures, open_recorded, read_captures
 from gradwire.traces.recognition.ranks import BadTrace, NoTraining
 from gradwire.traces.recognition.recognise import Job, find_job, workload_of
 from gradwire.traces.sameness import differences

@@ -12,7 +12,7 @@ from gradwire.emu.network.isolate import PRIVATE
 from gradwire.emu.network.namespaces import enter
 from gradwire.emu.network.net import NetworkFailed
 from gradwire.planning.fabrics.fabric import HOST_PORT, Fabric, interface
-from gradwire.traces.framing.wellknown import STORE_PORT
+from gradwire.traces.framing.setups import STORE_PORT
 
 RSH = PRIVATE / "rsh"
 _PIDS, _NAMES = PRIVATE / "pids", PRIVATE / "hosts"

@@ -26,7 +26,7 @@ import torch.optim
 from gradwire.emu.network.namespaces import join
 from gradwire.emu.training import ddp, ps
 from gradwire.emu.training.options import TrainingOptions
-from gradwire.traces.framing.wellknown import STORE_PORT
+from gradwire.traces.framing.setups import STORE_PORT
 
 _TIMEOUT = dt.timedelta(minutes=5)
 

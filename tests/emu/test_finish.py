@@ -18,8 +18,7 @@ from gradwire.traces.framing.http2 import PREFACE
 from gradwire.traces.framing.messages import COLUMNS
 from gradwire.traces.indexfiles import index_path
 from gradwire.traces.packets.reads import Recorded
-from gradwire.traces.rankmap import SETTINGS
-from gradwire.traces.reader import open_captures
+from gradwire.traces.reader import SETTINGS, open_captures
 from gradwire.traces.trace import Trace
 from tests import made_gloo, made_http2, made_mpi
 from tests.made_gloo import Sent

@@ -10,7 +10,7 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.refused import Refused
 from gradwire.planning.transport import fabric_transport
 from gradwire.planning.trees.grants import Terms
-from gradwire.traces.framing.wellknown import STORE_PORT
+from gradwire.traces.framing.setups import STORE_PORT
 from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import Op, Schedule

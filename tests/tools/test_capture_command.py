@@ -17,7 +17,7 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.tools import cli, joboptions
 from gradwire.tools.capturing import Captured, report_lines, show
 from gradwire.traces.groundtruth import LoggedEvent, RankLog
-from gradwire.traces.rankmap import SETTINGS, read_settings
+from gradwire.traces.reader import SETTINGS, read_settings
 from tests.documented import documented_fields
 
 

@@ -14,7 +14,7 @@ from gradwire.traces.making.collectives import made_allreduce, made_collective
 from gradwire.traces.schedules.buckets import rebucketed
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.expand import expand
-from gradwire.traces.schedules.otherjob import other_job
+from gradwire.traces.schedules.otherranks import other_job
 from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Message, Start, Workload
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"

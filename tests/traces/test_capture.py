@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from gradwire.traces.packets import capture
-from gradwire.traces.packets import capturefile as reading
+from gradwire.traces.packets import capture as reading
 from gradwire.traces.packets.addresses import Addresses
 from gradwire.traces.packets.capture import packet_blocks, read_capture
 from gradwire.traces.packets.columns import ROW_NBYTES, Headers, Records

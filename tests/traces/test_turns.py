@@ -19,10 +19,10 @@ from gradwire.planning.plancheck import check_schedule
 from gradwire.traces.framing.frames import MessageKind
 from gradwire.traces.reader import open_captures
 from gradwire.traces.recognition.recognise import find_job, recognise
-from gradwire.traces.recognition.turns import turns_of
+from gradwire.traces.recognition.untagged import turns_of
 from gradwire.traces.schedules.algorithms.doubling import halving_doubling, recursive_doubling
+from gradwire.traces.schedules.carried import in_turn
 from gradwire.traces.schedules.expand import expand
-from gradwire.traces.schedules.inturn import in_turn
 from gradwire.traces.workload import SCHEMA, Collective, Turn, Workload
 from tests.made_messages import table
 from tests.made_mpi import ALLREDUCE, Part, fin, put, put_request, rndv, talk

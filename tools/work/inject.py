@@ -19,8 +19,7 @@ from gradwire.tools.inject_tables import following, print_injection
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import default_folder
 from gradwire.tools.stdin import with_stdin
-from gradwire.traces.rankmap import SETTINGS, read_settings
-from gradwire.traces.reader import capture_paths
+from gradwire.traces.reader import SETTINGS, capture_paths, read_settings
 from gradwire.traces.units import one_of
 
 

@@ -9,7 +9,6 @@ from math import inf
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from gradwire.traces.analysis.acknowledged import acknowledged, of_hosts, own_hosts
 from gradwire.traces.analysis.aggregations import AggregationJob, aggregations
 from gradwire.traces.analysis.bottleneck import HostBound, JobBound, host_bounds, job_bound
 from gradwire.traces.analysis.bounds import Bound, held_bounds
@@ -17,7 +16,14 @@ from gradwire.traces.analysis.bursts import Burstiness, Series, WindowRates, bur
 from gradwire.traces.analysis.exposure import Exposure, Span, Straggler, exposure, stragglers
 from gradwire.traces.analysis.flows import FlowFigures, flows, origin
 from gradwire.traces.analysis.incast import Incast, incasts
-from gradwire.traces.analysis.linerate import FabricRates, LineRate, line_rate
+from gradwire.traces.analysis.linerate import (
+    FabricRates,
+    LineRate,
+    acknowledged,
+    line_rate,
+    of_hosts,
+    own_hosts,
+)
 from gradwire.traces.analysis.shares import Shares, refusals, shares
 from gradwire.traces.analysis.traffic import Traffic, traffic
 from gradwire.traces.analysis.transfers import (

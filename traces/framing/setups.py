@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from gradwire.traces.framing.beginnings import Beginnings, Mask
 from gradwire.traces.framing.frames import Fit, Found
-from gradwire.traces.framing.wellknown import STORE_PORT
 from gradwire.traces.packets.streams import Connection
 
 _HEADER = struct.Struct("!IIIIIIIB")  # origin's job and number, target's, tag, sequence, size, type
@@ -20,6 +19,7 @@ _IDENT = 1
 MAX_IDENT_NBYTES = 1 << 10  # a flag, a version and a security token
 _ROUTED_NBYTES = 32
 VISIBLE_NBYTES = _HEADER.size + _ROUTED_NBYTES  # padded to 64
+STORE_PORT = 29500  # torch.distributed's default MASTER_PORT: where its processes meet (TCPStore)
 
 
 class Store:

@@ -1,5 +1,6 @@
 """How one operation of a workload is done: what ranks send, and what switches add up."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -17,7 +18,6 @@ from gradwire.traces.schedules.algorithms.trees import reduce_broadcast
 from gradwire.traces.schedules.collectives import algorithm as algorithm_of
 from gradwire.traces.schedules.dtypes import FLOAT32, DType
 from gradwire.traces.schedules.hints import Hints, as_float32
-from gradwire.traces.schedules.inturn import in_turn
 from gradwire.traces.schedules.kinds import CONTRACTS, ELEMENT_NBYTES, CollectiveKind, narrowing
 from gradwire.traces.schedules.names import (
     AS_CAPTURED,
@@ -33,7 +33,7 @@ from gradwire.traces.schedules.pacing import captured, early_in_two_buffers, pac
 from gradwire.traces.schedules.schedule import Aggregation, Op
 from gradwire.traces.schedules.sends import MAX_SENDS, Send, Sends
 from gradwire.traces.units import show_nbytes
-from gradwire.traces.workload import Collective, Compute, Item, Workload
+from gradwire.traces.workload import Collective, Compute, Item, Turn, Workload
 
 TOO_MANY_SENDS = (
     f"the schedule has more than {MAX_SENDS:,} sends, the most that fit in this machine's memory; choose "
@@ -186,3 +186,42 @@ def check_size(name: str, n_ranks: int, collective: CollectiveKind) -> None:
             f"{name} among {n_ranks:,} ranks has up to {n_sends:,} sends, and {MAX_SENDS:,} fit in this "
             f"machine's memory: choose at most {fits:,} ranks, or another algorithm"
         )
+
+
+def in_turn(sends: Sequence[Send], turns: Sequence[Turn]) -> list[Send]:
+    """The sends of one operation, in the order of their steps.
+
+    The receiver of a send that a turn names announces it after handing its own send of that number to TCP.
+    So the announcement waits behind that data on their connection.  In its step the named send comes last.
+    Raise ValueError for a turn that the operation has no exchange for.
+    """
+    if not turns:
+        return list(sends)
+    by_pair: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    for number, send in enumerate(sends):
+        by_pair[send.src, send.dst].append(number)
+    behind: dict[int, int] = {}
+    for turn in turns:
+        ways = by_pair.get((turn.src, turn.dst), []), by_pair.get((turn.dst, turn.src), [])
+        if turn.number >= min(map(len, ways)):
+            raise ValueError(f"ranks {turn.src} and {turn.dst} have no exchange number {turn.number}")
+        second, other = (way[turn.number] for way in ways)
+        if sends[other].step > sends[second].step:
+            raise ValueError(
+                f"exchange {turn.number} of ranks {turn.src} and {turn.dst} begins before its turn"
+            )
+        behind[second] = other
+    order = sorted(range(len(sends)), key=lambda number: (sends[number].step, number in behind))
+    new = {old: place for place, old in enumerate(order)}
+    made = []
+    for number in order:
+        send = sends[number]
+        ready = {*send.ready, *((behind[number],) if number in behind else ())}
+        made.append(
+            replace(
+                send,
+                needs=tuple(new[other] for other in send.needs),
+                ready=tuple(sorted(new[other] for other in ready)),
+            )
+        )
+    return made

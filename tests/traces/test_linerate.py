@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwire.traces.analysis.acknowledged import acknowledged, own_hosts
+from gradwire.traces.analysis.linerate import acknowledged, own_hosts
 from gradwire.traces.analysis.spacing import HEADER_NBYTES
 from gradwire.traces.framing.messages import collect
 from gradwire.traces.reader import open_trace
