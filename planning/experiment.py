@@ -11,8 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from gradwire.planning.fabrics.fabric import Fabric
-from gradwire.planning.fabrics.graph import graph_of
-from gradwire.planning.fabrics.paths import access_switch, host_port
+from gradwire.planning.fabrics.paths import access_switch, graph_of, host_port
 from gradwire.planning.failures import check_failures, check_reachable, parse_failures
 from gradwire.planning.jobplaces import place_jobs
 from gradwire.planning.losses import check_losses, parse_loss

@@ -24,8 +24,7 @@ from gradwire.planning.model.loads import by_severity, plan_load
 from gradwire.planning.plan import Plan
 from gradwire.planning.sentas import sent_as
 from gradwire.results.comparison import ComparedCell, compared, named
-from gradwire.results.plannedflows import PlannedFlow, planned_flows
-from gradwire.results.plannedlinks import PlannedLink, planned_link
+from gradwire.results.plannedcells import PlannedFlow, PlannedLink, planned_flows, planned_link
 from gradwire.results.resultfolder import load_results, load_several
 from gradwire.results.runlist import ListedRun, listed_runs
 from gradwire.results.runtables import Results, Run, load_run_tables

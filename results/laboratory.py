@@ -26,10 +26,10 @@ from gradwire.results import verdict
 from gradwire.results.audit.runaudit import audit_run, middle
 from gradwire.results.audit.runfigures import aggregation_row, tier_nbytes
 from gradwire.results.calibrating import calibration_plan, fitted
+from gradwire.results.outages import settled
 from gradwire.results.planfigures import plan_figures
 from gradwire.results.row import REFUSED, Row
 from gradwire.results.rowchoices import choices_of
-from gradwire.results.settling import settled
 
 Tell = Callable[[str], None]
 Progress = Callable[[str, dict[str, Any]], None]

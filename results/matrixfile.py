@@ -16,7 +16,6 @@ from pydantic.dataclasses import dataclass as checked
 
 from gradwire.emu.records import load_repeats
 from gradwire.planning.runfiles import BadRun, check_finished, check_folder, read_json
-from gradwire.results.about import About
 from gradwire.results.row import Row
 from gradwire.results.rowchoices import show_choices
 from gradwire.results.verdict import counted
@@ -27,6 +26,19 @@ RESULT = "result.json"
 SCHEMA: Literal["gradwire.matrix/1"] = "gradwire.matrix/1"
 MAX_REPEATS, MAX_CELLS = 100_000, 100_000
 Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """`command` has the words as they were typed, `began` the time in UTC, like 2026-07-04T10:15:00Z; both
+    are empty in files from before they were noted.  `title` and `introduction` are what a report begins with.
+    """
+
+    command: tuple[str, ...] = ()
+    began: str = ""
+    version: str = ""
+    title: str = ""
+    introduction: tuple[str, ...] = ()
 
 
 @checked(frozen=True, config=ConfigDict(extra="ignore"))

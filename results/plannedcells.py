@@ -1,15 +1,89 @@
 """The cells of a matrix as planned: their figures, what they carry, or why they are refused."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from gradwire.planning.experiment import Cell, Experiment
-from gradwire.planning.model.loads import PlanLoad, by_severity
-from gradwire.planning.plan import Plan
+from gradwire.planning.fabrics.fabric import Fabric, link_name
+from gradwire.planning.model.loads import LinkLoad, PlanLoad, by_severity
+from gradwire.planning.model.wire import payload_nbytes
+from gradwire.planning.plan import Flow, Plan
 from gradwire.results.planfigures import PlanFigures
-from gradwire.results.plannedflows import PlannedFlow, planned_flows
-from gradwire.results.plannedlinks import PlannedLink, planned_link
 from gradwire.results.row import asked_nbytes
 from gradwire.results.rowchoices import cell_name
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFlow:
+    """One direction of a TCP connection in a plan; its fields are columns (docs/schemas.md, "plan --json:
+    flows").  `path` are the nodes from host to host, `payload_nbytes` what it carries in one repeat.
+    """
+
+    src: int
+    dst: int
+    src_host: str
+    dst_host: str
+    src_ip: str
+    dst_ip: str
+    sport: int
+    dport: int
+    payload_nbytes: int
+    path: tuple[str, ...]
+
+
+def planned_flows(plan: Plan) -> list[PlannedFlow]:
+    """Both directions of every connection, in the plan's order."""
+    return [
+        PlannedFlow(
+            src=flow.src,
+            dst=flow.dst,
+            src_host=plan.placement[flow.src],
+            dst_host=plan.placement[flow.dst],
+            src_ip=flow.src_ip,
+            dst_ip=flow.dst_ip,
+            sport=flow.sport,
+            dport=flow.dport,
+            payload_nbytes=nbytes,
+            path=tuple(path_nodes(plan, flow)),
+        )
+        for flow, nbytes in zip(plan.flows, payload_nbytes(plan), strict=True)
+    ]
+
+
+def path_nodes(plan: Plan, flow: Flow) -> Sequence[str]:
+    """The nodes on a flow's path, the hosts included."""
+    return [*(egress.node for egress in flow.path), plan.placement[flow.dst]]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLink:
+    """One direction of a cable in a plan; its fields are columns (docs/schemas.md, "plan --json: links").
+
+    `rate_bps` is the link's nominal rate, `payload_nbytes` all that it carries, `busy_s` how long that takes
+    at its rate, in full frames.  `flows` use it in all, trees among them, and up to `flows_together` of them
+    in one phase.  `excess_s` is how much longer than the busiest host link it is busy, summed over phases.
+    """
+
+    link: str
+    rate_bps: int
+    payload_nbytes: int
+    flows: int
+    flows_together: int
+    busy_s: float
+    excess_s: float
+
+
+def planned_link(fabric: Fabric, load: LinkLoad) -> PlannedLink:
+    """The columns of a link of the fabric that carries `load`."""
+    return PlannedLink(
+        link=link_name(fabric, load.egress),
+        rate_bps=load.rate_bps,
+        payload_nbytes=load.nbytes,
+        flows=load.n_flows,
+        flows_together=load.together,
+        busy_s=load.busy_s,
+        excess_s=load.excess_s,
+    )
 
 
 @dataclass(frozen=True, slots=True)

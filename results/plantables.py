@@ -5,9 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from gradwire.results.plannedcells import Carried, PlannedCell
-from gradwire.results.plannedflows import PlannedFlow
-from gradwire.results.plannedlinks import PlannedLink
+from gradwire.results.plannedcells import Carried, PlannedCell, PlannedFlow, PlannedLink
 from gradwire.traces.frames import frame
 
 FIGURES = "figures_"  # in which the fields of PlannedCell.figures begin

@@ -12,8 +12,7 @@ from pydantic import TypeAdapter
 
 from gradwire.planning.capturefabric import MANIFEST
 from gradwire.planning.runfiles import INCOMPLETE, BadRun, check_folder
-from gradwire.results.about import About
-from gradwire.results.matrixfile import RESULT, Matrix, checked_value, read_result
+from gradwire.results.matrixfile import RESULT, About, Matrix, checked_value, read_result
 from gradwire.results.resultfolder import results_of
 from gradwire.results.row import REFUSED, Row
 

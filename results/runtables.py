@@ -14,7 +14,7 @@ from gradwire.emu.records import EARLY_LINK_COLUMNS, LATER_LINK_COLUMNS, LINK_CO
 from gradwire.planning.plan import Plan
 from gradwire.planning.runfiles import BadRun, read_table
 from gradwire.results.matrixfile import Matrix, load_matrix
-from gradwire.results.plannedflows import PlannedFlow, planned_flows
+from gradwire.results.plannedcells import PlannedFlow, planned_flows
 from gradwire.results.row import Row
 from gradwire.results.runview import LinkUse, RunView, load_run
 from gradwire.traces.frames import Column, frame, typed

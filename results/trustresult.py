@@ -10,9 +10,9 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from gradwire.planning.runfiles import BadRun
-from gradwire.results.about import About
 from gradwire.results.matrixfile import (
     RESULT,
+    About,
     MatrixCell,
     check_cells,
     check_schema,

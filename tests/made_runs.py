@@ -19,8 +19,7 @@ from gradwire.planning.model.errorbar import Expected
 from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.results import row as result
-from gradwire.results.about import About
-from gradwire.results.matrixfile import begun_matrix, save_matrix
+from gradwire.results.matrixfile import About, begun_matrix, save_matrix
 from gradwire.results.planfigures import plan_figures
 from gradwire.results.row import Row
 from gradwire.results.verdict import Verdict

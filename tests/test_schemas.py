@@ -23,13 +23,12 @@ from gradwire.planning.model.shifts import Shift, Tunnels
 from gradwire.planning.plan import Flow, Prediction
 from gradwire.planning.transport import Transport
 from gradwire.planning.trees.tree import Node, Tree
-from gradwire.results.about import About
 from gradwire.results.advice import Advice, Proposal
 from gradwire.results.comparison import ComparedCell
 from gradwire.results.limits import Limit
-from gradwire.results.matrixfile import MatrixCell, begun_matrix, matrix_json
+from gradwire.results.matrixfile import About, MatrixCell, begun_matrix, matrix_json
 from gradwire.results.outcomes import Outcome
-from gradwire.results.plannedflows import PlannedFlow
+from gradwire.results.plannedcells import PlannedFlow
 from gradwire.results.row import Row, Spread
 from gradwire.results.runlist import ListedRun
 from gradwire.results.runtables import RankRepeat, Results

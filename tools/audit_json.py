@@ -15,7 +15,7 @@ from gradwire.results.audit.agreement import FlowCount, LinkCount
 from gradwire.results.audit.runaudit import RunAudit
 from gradwire.results.audit.treecounts import SumCount
 from gradwire.results.audit.windows import Window
-from gradwire.results.plannedflows import planned_flows
+from gradwire.results.plannedcells import planned_flows
 from gradwire.tools.linkusers import tree_json
 
 

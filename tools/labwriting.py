@@ -11,9 +11,8 @@ import yaml
 
 from gradwire.emu.options import RunOptions
 from gradwire.planning.fabrics.spec import fabric_to_json
-from gradwire.results.about import About
 from gradwire.results.expectations import Expectation
-from gradwire.results.matrixfile import check_has_none
+from gradwire.results.matrixfile import About, check_has_none
 from gradwire.tools.choicekeys import OF_COMMAND, is_name_or_file, key_of
 from gradwire.tools.choices import MatrixChoices, RunChoices
 from gradwire.tools.console import plain

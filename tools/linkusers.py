@@ -8,7 +8,7 @@ from rich.console import Console
 from gradwire.planning.fabrics.fabric import Egress, link_name
 from gradwire.planning.plan import Flow, Plan
 from gradwire.planning.trees.tree import Tree
-from gradwire.results.plannedflows import path_nodes
+from gradwire.results.plannedcells import path_nodes
 from gradwire.tools.table import print_left_out
 from gradwire.traces.units import show_count, show_first
 

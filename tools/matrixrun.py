@@ -17,10 +17,9 @@ from gradwire.emu.options import RunOptions
 from gradwire.emu.run import check_served, run
 from gradwire.planning.experiment import Original
 from gradwire.planning.plan import Plan
-from gradwire.results.about import About
 from gradwire.results.answer import answer_of_rows
 from gradwire.results.laboratory import Laboratory, Result, Runner
-from gradwire.results.matrixfile import RESULT, Matrix, begun_matrix, check_has_none, save_matrix
+from gradwire.results.matrixfile import RESULT, About, Matrix, begun_matrix, check_has_none, save_matrix
 from gradwire.results.row import REFUSED, Row
 from gradwire.tools.console import console
 from gradwire.tools.exits import NOT_VALID

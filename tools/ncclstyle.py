@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from gradwire.emu.options import RunOptions
-from gradwire.results.about import About
+from gradwire.results.matrixfile import About
 from gradwire.results.row import Row
 from gradwire.traces.schedules.dtypes import element_nbytes, nccl_name
 from gradwire.traces.schedules.kinds import CONTRACTS

@@ -14,9 +14,7 @@ from gradwire.planning.model.predict import bound_s, compute_s
 from gradwire.planning.openflow.rules import guard_of
 from gradwire.planning.plan import Plan
 from gradwire.results.planfigures import PlanFigures
-from gradwire.results.plannedcells import NOT_ASKED, EngineTimes
-from gradwire.results.plannedflows import planned_flows
-from gradwire.results.plannedlinks import planned_link
+from gradwire.results.plannedcells import NOT_ASKED, EngineTimes, planned_flows, planned_link
 from gradwire.results.row import JobTime, asked_nbytes
 from gradwire.results.rowchoices import planned_choices, show_choices
 from gradwire.tools.linkrates import show_rates

@@ -16,8 +16,7 @@ from rich.text import Text
 
 from gradwire import COMMAND
 from gradwire.emu.interpreter import python
-from gradwire.results.about import About
-from gradwire.results.matrixfile import RESULT
+from gradwire.results.matrixfile import RESULT, About
 from gradwire.results.reproduction import NEED_ROOT, Claim, Outcome, Paper, Trial, judged, not_run, read_paper
 from gradwire.results.runlist import REPRODUCTION
 from gradwire.tools.cli import main

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from rich.console import Console
 from rich.text import Text
 
-from gradwire.results.remedy import without_valid_rows
+from gradwire.results.answer import without_valid_rows
 from gradwire.results.row import REFUSED, Row
 from gradwire.results.studyresults import CellResult, SeedSummary, summaries
 from gradwire.tools.dygraphs import load_library

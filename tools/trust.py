@@ -26,8 +26,8 @@ from gradwire.emu.watch import RunFailed
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.refused import Refused
 from gradwire.planning.runfiles import read_json
-from gradwire.results.about import About
 from gradwire.results.laboratory import Laboratory
+from gradwire.results.matrixfile import About
 from gradwire.results.row import REFUSED
 from gradwire.results.trustresult import Live, TrustMatrix, TrustRow, save
 from gradwire.tools.capturing import carry_out as capture_live

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from mininet.net import Mininet
 
 from gradwire.emu.network import htb, offload, rtnetlink, shaping, underlay
-from gradwire.emu.network.carriers import await_carriers
+from gradwire.emu.network.cables import await_carriers
 from gradwire.emu.network.isolate import PRIVATE
 from gradwire.emu.network.namespaces import HostFailed, hosts_started, inside
 from gradwire.emu.network.netem import need_netem

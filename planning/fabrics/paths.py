@@ -1,8 +1,10 @@
 """Distances between a fabric's switches, and the number of shortest paths between them."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from gradwire.planning.fabrics.fabric import HOST_PORT, Egress, Fabric
+from gradwire.traces.schedules.algorithms.graph import Graph
 
 
 def host_port(host: str) -> Egress:
@@ -46,3 +48,16 @@ def path_counts(fabric: Fabric, far: Mapping[str, int]) -> dict[str, int]:
         nearer = [peer for peer in fabric.neighbours[switch].values() if far.get(peer) == distance - 1]
         counts[switch] = sum(counts[peer] for peer in nearer) if distance else 1
     return counts
+
+
+def graph_of(fabric: Fabric, placement: Sequence[str]) -> Graph:
+    """`placement` has the host of each rank.  The slowest cable carries one message a step.
+
+    Others carry as many more as they are whole times as fast; cables between the same two nodes add up.
+    """
+    slowest_bps = min((link.rate_bps for link in fabric.links), default=1)
+    capacity: Counter[tuple[str, str]] = Counter()
+    for node, peers in fabric.neighbours.items():
+        for port, peer in peers.items():
+            capacity[node, peer] += fabric.rates[Egress(node, port)] // slowest_bps
+    return Graph((*fabric.hosts, *fabric.switches), fabric.hosts, tuple(placement), dict(capacity))

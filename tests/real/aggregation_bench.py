@@ -13,7 +13,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
-from gradwire.emu.network.carriers import await_carriers
+from gradwire.emu.network.cables import await_carriers
 from gradwire.emu.switch.plane.bpf import BpfObject
 from gradwire.emu.switch.plane.maps import PROGRAM, Maps, PortState
 from gradwire.emu.switch.table.operations import RemovePool, RemoveRule, SetPool, SetRule

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gradwire.emu.interpreter import python
-from gradwire.emu.network.carriers import await_carriers
+from gradwire.emu.network.cables import await_carriers
 from gradwire.emu.project import SWITCH_OBJECT
 from gradwire.emu.switch.running import ports_file
 from gradwire.planning.fabrics.fabric import Egress, Fabric, interface

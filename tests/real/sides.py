@@ -14,7 +14,7 @@ from pathlib import Path
 
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
-from gradwire.emu.network.carriers import await_carriers
+from gradwire.emu.network.cables import await_carriers
 from gradwire.emu.switch.ovs import running_ovs
 from gradwire.planning.fabrics.fabric import Fabric, Link, interface
 from tests.made_rules import PORTS, encoded

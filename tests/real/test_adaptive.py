@@ -9,7 +9,7 @@ import pytest
 from gradwire.emu import run
 from gradwire.emu.options import RunOptions
 from gradwire.emu.records import load_repeats
-from gradwire.results.settling import settled
+from gradwire.results.outages import settled
 from tests.planning.test_adapt import plan_of
 
 pytestmark = pytest.mark.real

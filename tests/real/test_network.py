@@ -12,7 +12,7 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from gradwire.emu.network import carriers, offload
+from gradwire.emu.network import cables, offload
 from gradwire.emu.network.namespaces import enter
 from gradwire.emu.network.namespaces import inside as inside_namespace
 from gradwire.emu.network.net import NetworkFailed, emulated, host_sysctls
@@ -238,7 +238,7 @@ def sent_at_once() -> str:
     receiver.settimeout(PATIENCE_S)
     set_up = threading.Timer(0.2, lab.run, ["ip", "link", "set", "late", "up"])
     set_up.start()
-    carriers.await_carriers([socket.if_nametoindex("early")])
+    cables.await_carriers([socket.if_nametoindex("early")])
     receiver.bind(("late", 0x88B5))
     sender.send(bytes(12) + bytes.fromhex("88b5") + bytes(46))
     set_up.join()
@@ -250,11 +250,11 @@ def test_an_end_that_has_its_carrier_can_send_at_once() -> None:
 
 
 def other_end_down() -> str:
-    carriers._CARRIER_S = 0.1
+    cables._CARRIER_S = 0.1
     lab.run("ip", "link", "add", "early", "type", "veth", "peer", "name", "never")
     lab.run("ip", "link", "set", "early", "up")
     try:
-        carriers.await_carriers([socket.if_nametoindex("early")])
+        cables.await_carriers([socket.if_nametoindex("early")])
     except OSError as error:
         return str(error)
     return "it has a carrier"

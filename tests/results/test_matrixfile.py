@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from gradwire.planning.runfiles import BadRun
-from gradwire.results.about import About
 from gradwire.results.comparison import compared, named
-from gradwire.results.matrixfile import RESULT, Matrix, begun_matrix, load_matrix, save_matrix
+from gradwire.results.matrixfile import RESULT, About, Matrix, begun_matrix, load_matrix, save_matrix
 from gradwire.results.resultfolder import load_results, load_several
 from gradwire.results.row import Row
 from gradwire.results.trustresult import Live, TrustMatrix, TrustRow

@@ -13,8 +13,7 @@ from gradwire.planning import plan as plans
 from gradwire.planning.experiment import plan_of
 from gradwire.planning.machines.machinesfile import Machines
 from gradwire.planning.plan import Plan
-from gradwire.results.about import About
-from gradwire.results.matrixfile import Matrix
+from gradwire.results.matrixfile import About, Matrix
 from gradwire.results.row import Row
 from gradwire.tools import cli
 from gradwire.tools.choices import RunChoices

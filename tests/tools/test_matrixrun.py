@@ -9,9 +9,8 @@ import typer
 from gradwire.emu.options import RunOptions
 from gradwire.planning.plan import Plan
 from gradwire.planning.refused import Refused
-from gradwire.results.about import About
 from gradwire.results.laboratory import Laboratory
-from gradwire.results.matrixfile import Matrix, begun_matrix, load_matrix
+from gradwire.results.matrixfile import About, Matrix, begun_matrix, load_matrix
 from gradwire.results.row import REFUSED, Row, Spread
 from gradwire.tools.exits import NOT_VALID
 from gradwire.tools.matrixrun import about, carry_out, default_folder, show

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gradwire.emu.options import RunOptions
-from gradwire.results.about import About
+from gradwire.results.matrixfile import About
 from gradwire.results.row import REFUSED, JobTime, Row, Spread
 from gradwire.tools.console import PIPE_COLUMNS
 from gradwire.tools.ncclstyle import nccl_json, nccl_lines

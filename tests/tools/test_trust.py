@@ -25,7 +25,7 @@ from gradwire.planning.flowhash import flow_hash, switch_salt
 from gradwire.planning.model.errorbar import Bar
 from gradwire.planning.plan import Plan
 from gradwire.planning.runfiles import INCOMPLETE, BadRun
-from gradwire.results.about import About
+from gradwire.results.matrixfile import About
 from gradwire.results.row import REFUSED, Row
 from gradwire.results.trustresult import ERROR_BAR, Live, Summary, TrustMatrix, TrustRow, load, save
 from gradwire.tools import cli, joboptions

@@ -12,7 +12,7 @@ from gradwire.emu.switch.ports import SwitchPorts
 from gradwire.emu.switch.server.roles import Roles
 from gradwire.emu.switch.table.operations import Operation
 from gradwire.emu.switch.table.table import FlowTable
-from gradwire.emu.switch.wire import adds, announce, encode, statistics
+from gradwire.emu.switch.wire import adds, encode, statistics
 from gradwire.emu.switch.wire import changes as orders
 from gradwire.emu.switch.wire.changes import change_flows, change_groups
 from gradwire.emu.switch.wire.openflow13 import ProtocolError, bad_length, ofp
@@ -110,13 +110,13 @@ class Session:
             return b""
         match event:
             case PacketIn() if member.hears(ofp.OFPT_PACKET_IN, event.reason):
-                return announce.packet_in(event)
+                return encode.packet_in(event)
             case FlowGone() if member.hears(ofp.OFPT_FLOW_REMOVED, event.reason):
                 counts = self._instruments.flow_counts(event.entry.flow)
-                return announce.flow_removed(event.entry, event.reason, *counts, self._instruments.now_ns())
+                return encode.flow_removed(event.entry, event.reason, *counts, self._instruments.now_ns())
             case PortChanged() if member.hears(ofp.OFPT_PORT_STATUS, ofp.OFPPR_MODIFY):
                 port = self._ports[event.port]
-                return announce.port_status(statistics.port_description(port, self._instruments))
+                return encode.port_status(statistics.port_description(port, self._instruments))
         return b""
 
     def end(self) -> None:
@@ -193,7 +193,7 @@ class Session:
                 return encode.config(xid, self._miss_send_len)
             case ofp.OFPT_ROLE_REQUEST:
                 self._roles.change(self._member, body)
-                return announce.role(xid, self._member.role, self._roles.generation)
+                return encode.role(xid, self._member.role, self._roles.generation)
             case ofp.OFPT_GET_ASYNC_REQUEST:
                 return encode.message(ofp.OFPT_GET_ASYNC_REPLY, xid, self._member.async_config())
             case ofp.OFPT_EXPERIMENTER:
