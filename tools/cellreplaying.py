@@ -17,7 +17,7 @@ from gradwire.results.studyresults import CellResult
 from gradwire.tools.exits import is_for_people, one_line
 from gradwire.tools.live.view import LiveView
 from gradwire.tools.matrixrun import default_folder, runner
-from gradwire.tools.planmatrix import planned_alone
+from gradwire.tools.planmatrix import planned, planned_alone
 from gradwire.tools.study import StudyCell
 
 Calibrations = dict[RunOptions, dict[Fabric, Calibration]]
@@ -82,3 +82,14 @@ def replay_on_node(each: StudyCell) -> CellResult:
     with tempfile.TemporaryDirectory(prefix="gradwire-cell-") as folder:
         found = CellReplays(Path(folder), _tell_nobody, calibrations=_CALIBRATIONS).result(each)
     return replace(found, row=found.row and replace(found.row, folder=None))
+
+
+def plan_cell(each: StudyCell) -> CellResult:
+    """The cell with its figures, or refused."""
+    try:
+        (made,) = planned([(each.cell, each.experiment)], in_full=False, quiet=True)
+    except Exception as error:
+        if not is_for_people(error):
+            raise
+        return CellResult(each.job, each.seed, refused_cell(each.cell, each.experiment, one_line(error)))
+    return CellResult(each.job, each.seed, made.cell)

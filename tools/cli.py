@@ -12,16 +12,17 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.exceptions import TyperException
 
 import gradwire
+from gradwire import COMMAND
 from gradwire.tools.console import plain
 from gradwire.tools.exits import guarded
 from gradwire.tools.help import HelpCommand, HelpGroup
-from gradwire.tools.usage import usage_line
+from gradwire.traces.units import did_you_mean
 
 USAGE = 2  # the exit code for a wrong command line, as Typer has it
 PROGRAM = "gradwire"
@@ -33,6 +34,7 @@ TRACES = "Captures of training jobs"
 PLANS = "Fabrics and plans (no root needed)"
 PAGE = "page"  # what `--watch` alone means
 RUNS = "Real packets (root needed)"
+RENAMED = {"--output": "--out"}  # by the names that options once had
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,3 +159,29 @@ def _frame(
     ] = False,
 ) -> None:
     """Take the options that come before the command."""
+
+
+def usage_line(error: TyperException) -> str:
+    """What a person did wrong, and where to read more."""
+    context: Any = getattr(error, "ctx", None)
+    if context is None:
+        return _sentence(error.format_message())
+    name = context.command_path.partition(" ")[2]
+    known = [option for parameter in context.command.params for option in parameter.opts]
+    option = getattr(error, "option_name", "") if hasattr(error, "possibilities") else ""  # of a NoSuchOption
+    text = _no_option(name, option, known) if option else _sentence(error.format_message())
+    more = f"{COMMAND} help {name}" if name else f"{COMMAND} help"
+    return f"{text}; see {more}"
+
+
+def _no_option(command: str, option: str, known: list[str]) -> str:
+    new = RENAMED.get(option)
+    if new in known:
+        return f"{option} is now called {new}"
+    return f"{command or 'gradwire'} has no option {option}{did_you_mean(option, known)}"
+
+
+def _sentence(text: str) -> str:
+    """As the end of a line: in one line, without a capital and a full stop."""
+    line = " ".join(text.split()).rstrip(".")
+    return line[:1].lower() + line[1:]

@@ -14,6 +14,7 @@ from functools import wraps
 from typing import Any, ParamSpec, cast
 
 import typer
+from typer.exceptions import TyperException
 
 from gradwire import COMMAND
 from gradwire.tools.console import plain
@@ -32,6 +33,16 @@ NO_MEMORY = (
 )
 
 P = ParamSpec("P")
+
+
+class UsageError(TyperException):
+    """A wrong command line that only the command itself can see, as where one of two things must be given."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, context: Any) -> None:
+        super().__init__(message)
+        self.ctx = context
 
 
 def guarded(command: Callable[P, None]) -> Callable[P, None]:

@@ -10,8 +10,7 @@ from typing import Any
 
 from gradwire import COMMAND
 from gradwire.results.studyresults import CellResult
-from gradwire.tools.cellplanning import plan_cell
-from gradwire.tools.cellreplaying import replay_on_node
+from gradwire.tools.cellreplaying import plan_cell, replay_on_node
 from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.study import StudyCell, code_digest
 from gradwire.tools.sweepprogress import Tell

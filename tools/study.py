@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.metadata
+import re
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,12 +20,13 @@ from gradwire.results.rowchoices import cell_name
 from gradwire.results.studyplots import Choice, Plot, chosen_series
 from gradwire.tools.labfile import Lab
 from gradwire.tools.labwork import LabWork, check_expectations, lab_work
-from gradwire.tools.seeds import parse_seeds
 
 MAX_CELLS = 100_000
 _CODE = ("planning", "results", "tools", "traces")  # whatever decides a plan and its figures
 _SENDING = ("controller", "emu")  # and a run
 _COMPILED = (".c", ".h", ".py")
+MAX_SEEDS = 1000
+_SEEDS = re.compile(r"(\d{1,9})(?:\.\.(\d{1,9}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,3 +182,19 @@ def code_digest(*, sends: bool) -> bytes:
     packages = {(each.name, each.version) for each in importlib.metadata.distributions(path=places)}
     digest.update(repr(sorted(packages)).encode())
     return digest.digest()
+
+
+def parse_seeds(texts: Sequence[str]) -> tuple[int, ...]:
+    """The seeds that texts such as `3` and `0..9` name, in order, each once.  Raise ValueError."""
+    seeds: dict[int, None] = {}
+    for text in texts:
+        match = _SEEDS.fullmatch(text.strip())
+        if match is None:
+            raise ValueError(f"{text!r} is not a seed: write it like 3 or 0..9")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise ValueError(f"{text!r} is empty: write the lower number first")
+        if last - first >= MAX_SEEDS or len(seeds) + last - first >= MAX_SEEDS:
+            raise ValueError(f"{text!r}: a study has at most {MAX_SEEDS:,} seeds")
+        seeds.update(dict.fromkeys(range(first, last + 1)))
+    return tuple(seeds)

@@ -17,9 +17,8 @@ from gradwire.tools.labrun import STYLES
 from gradwire.tools.pageparts import as_script, environment
 from gradwire.tools.planmatrix import REFUSED_SHOWN
 from gradwire.tools.reportcharts import N_HUES
-from gradwire.tools.seedchart import seed_charts
 from gradwire.tools.study import Study
-from gradwire.tools.studycharts import charts_json, study_charts
+from gradwire.tools.studycharts import charts_json, seed_charts, study_charts
 from gradwire.tools.table import NOTHING, Table, columns, rich_table, table_of
 from gradwire.tools.table import Cell as TableCell
 from gradwire.traces.files import write_whole

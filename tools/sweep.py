@@ -21,8 +21,7 @@ from gradwire.results.outcomes import Outcome, judged
 from gradwire.results.studyplots import NUMBERS
 from gradwire.results.studyresults import CellResult
 from gradwire.tools.cellfiles import CELLS, load_cell, n_kept, save_cell
-from gradwire.tools.cellplanning import plan_cell
-from gradwire.tools.cellreplaying import CellReplays
+from gradwire.tools.cellreplaying import CellReplays, plan_cell
 from gradwire.tools.console import console
 from gradwire.tools.dygraphs import need_library
 from gradwire.tools.exits import NOT_EXPECTED, NOT_VALID

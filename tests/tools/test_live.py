@@ -16,8 +16,7 @@ from rich.console import Console
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.tools.cli import with_watched_page
 from gradwire.tools.live.audience import QUEUE, Audience, refusal
-from gradwire.tools.live.moves import move_words
-from gradwire.tools.live.news import MOST_MOVES, News
+from gradwire.tools.live.news import MOST_MOVES, News, move_words
 from gradwire.tools.live.page import page
 from gradwire.tools.live.terminal import drawn
 from gradwire.tools.live.view import live_view, port_of, where_to_look

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.tools.cellplanning import plan_cell
+from gradwire.tools.cellreplaying import plan_cell
 from gradwire.tools.labfile import read_lab
 from gradwire.tools.study import Study, study_of
 from gradwire.tools.studycharts import StudyChart, study_charts

@@ -15,12 +15,11 @@ from typer.testing import CliRunner
 
 from gradwire.results.studyresults import CellResult
 from gradwire.results.verdict import Verdict
-from gradwire.tools import cellplanning, cli, study, sweep
+from gradwire.tools import cellreplaying, cli, study, sweep
 from gradwire.tools.cellfiles import load_cell, save_cell
 from gradwire.tools.labfile import read_lab
 from gradwire.tools.planmatrix import planned
-from gradwire.tools.seeds import parse_seeds
-from gradwire.tools.study import study_of
+from gradwire.tools.study import parse_seeds, study_of
 from gradwire.tools.sweep import run_study, work_out
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_run
@@ -90,7 +89,7 @@ def test_cells_that_are_kept_are_not_planned_again_and_come_to_the_same(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = swept(path, tmp_path / "out", capsys)
-    monkeypatch.setattr(cellplanning, "planned", refuse_to_plan)
+    monkeypatch.setattr(cellreplaying, "planned", refuse_to_plan)
     assert swept(path, tmp_path / "out", capsys) == first
 
 
@@ -107,7 +106,7 @@ def test_only_what_is_missing_or_cut_short_is_planned_again(
         calls.append(work)
         return real(work, **options)
 
-    monkeypatch.setattr(cellplanning, "planned", counted)
+    monkeypatch.setattr(cellreplaying, "planned", counted)
     assert swept(path, tmp_path / "out", capsys) == first
     assert len(calls) == 1
 
@@ -174,7 +173,7 @@ def test_a_process_that_is_killed_is_named_and_what_was_kept_stays(
 def test_an_interruption_says_what_is_kept(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real: Callable[[Any], Any] = cellplanning.plan_cell
+    real: Callable[[Any], Any] = cellreplaying.plan_cell
     cells = study_of(read_lab(path)).cells
 
     def interrupted(each: Any) -> Any:

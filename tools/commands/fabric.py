@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from gradwire.tools.exits import UsageError
 from gradwire.tools.options import FABRIC_HELP, JsonOption, complete_fabric
-from gradwire.tools.usage import UsageError
 
 
 def fabric(

@@ -13,9 +13,8 @@ from gradwire.planning.plan import Plan
 from gradwire.results.studyresults import CellResult, SeedSummary, summaries
 from gradwire.tools.choices import MatrixChoices, NetworkChoices, TrafficChoices, fixed
 from gradwire.tools.console import console
-from gradwire.tools.seeds import parse_seeds
 from gradwire.tools.stdin import with_stdin
-from gradwire.tools.study import StudyCell
+from gradwire.tools.study import StudyCell, parse_seeds
 from gradwire.tools.studytables import answers_of_study, print_study
 from gradwire.tools.sweep import in_processes
 from gradwire.tools.sweepprogress import sweep_progress

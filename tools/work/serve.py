@@ -9,9 +9,9 @@ from gradwire.tools.console import console, plain
 from gradwire.tools.folderview import MOST_ENTRIES, entries
 from gradwire.tools.live.page import give_up_root
 from gradwire.tools.pageparts import environment
-from gradwire.tools.runstable import HEADS, row_of
 from gradwire.tools.serving import FolderServer, where_to_look
 from gradwire.tools.table import Cell
+from gradwire.tools.work.runs import HEADS, row_of
 
 
 def serve_folder(folder: Path, port: int) -> None:
