@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gradwire.emu.interpreter import python
-from gradwire.tools.machine import kernel_has_openvswitch
+from gradwire.tools.thismachine import kernel_has_openvswitch
 
 SWITCHES = ("gradwire", "ovs")
 FINISHED = (0, 3)  # exit codes of `bench`: with figures, valid or not

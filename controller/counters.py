@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from gradwire.planning.fabrics.fabric import Egress, Fabric
 from gradwire.planning.model.wire import HEADERS_NBYTES
-from gradwire.planning.openflow.aggregation import JobCounts
+from gradwire.planning.openflow.extension import JobCounts
 from gradwire.planning.openflow.pool import EVENTS, Event
 from gradwire.planning.runfiles import BadRun
 from gradwire.traces.complaints import complaint, other_version

@@ -5,15 +5,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from gradwire.controller.ryu_api import ofp, parser
-from gradwire.planning.openflow import aggregation
-from gradwire.planning.openflow.aggregation import (
+from gradwire.planning.openflow import extension
+from gradwire.planning.openflow.entries import Aggregate
+from gradwire.planning.openflow.extension import (
     COUNTS_TYPE,
     EXPERIMENTER,
     ActionError,
     JobCounts,
     read_job_counts,
 )
-from gradwire.planning.openflow.entries import Aggregate
 
 _ACTION_HEAD = struct.Struct(ofp.OFP_ACTION_EXPERIMENTER_HEADER_PACK_STR)
 _PART_HEAD = struct.Struct(ofp.OFP_EXPERIMENTER_MULTIPART_HEADER_PACK_STR)
@@ -44,7 +44,7 @@ def use_whole_parts() -> None:
 
 def action(rule: Aggregate) -> Any:
     """The action that adds up what matches, as the library's object."""
-    return parser.OFPActionExperimenterUnknown(EXPERIMENTER, aggregation.action(rule)[_ACTION_HEAD.size :])
+    return parser.OFPActionExperimenterUnknown(EXPERIMENTER, extension.action(rule)[_ACTION_HEAD.size :])
 
 
 def aggregate_of(given: Any) -> Aggregate | None:
@@ -53,7 +53,7 @@ def aggregate_of(given: Any) -> Aggregate | None:
         return None
     head = _ACTION_HEAD.pack(given.type, _ACTION_HEAD.size + len(given.data), given.experimenter)
     try:
-        return aggregation.read_action(head + bytes(given.data))
+        return extension.read_action(head + bytes(given.data))
     except ActionError:
         return None
 

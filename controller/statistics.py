@@ -9,7 +9,7 @@ from gradwire.controller.experimenter import counts_request, job_counts, summed
 from gradwire.controller.ryu_api import ofp, parser
 from gradwire.controller.switch import KnownSwitch
 from gradwire.planning.fabrics.fabric import Fabric
-from gradwire.planning.openflow.aggregation import JobCounts
+from gradwire.planning.openflow.extension import JobCounts
 
 
 class Statistics:

@@ -20,7 +20,7 @@ from gradwire.controller.rates import FlowRates
 from gradwire.controller.ryu_api import ofp, parser
 from gradwire.controller.switch import KnownSwitch
 from gradwire.planning.fabrics.fabric import Egress, Link, link_name
-from gradwire.planning.openflow.aggregation import JobCounts
+from gradwire.planning.openflow.extension import JobCounts
 from gradwire.planning.openflow.rules import Rule, Rules
 
 # Open vSwitch may answer from what it knew before its kernel reported a change; it has read that by the next

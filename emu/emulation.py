@@ -12,8 +12,8 @@ from pathlib import Path
 
 from mininet.net import Mininet
 
+from gradwire.emu.deadlines import CONTROLLER_S
 from gradwire.emu.interpreter import python
-from gradwire.emu.limits import CONTROLLER_S
 from gradwire.emu.machines.machine import Team
 from gradwire.emu.network.net import prepare_namespace
 from gradwire.emu.options import RYU, Software

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gradwire.emu import limits
+from gradwire.emu import deadlines
 from gradwire.emu.channel import Channel
 from gradwire.emu.lifecycle import Progress, follow, session, working_folder
 from gradwire.emu.options import RunOptions
@@ -50,7 +50,7 @@ def run(
         _write_inputs(plan, options, work)
         several = options.machines is not None
         with session("the run", "gradwire.emu.session", work, channel, several) as child:
-            follow(child, limits.run_s(plan, options), progress)
+            follow(child, deadlines.run_s(plan, options), progress)
         result = finish(work)
     work.rename(folder)
     return result

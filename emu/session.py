@@ -12,11 +12,11 @@ from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-from gradwire.emu import limits, records
+from gradwire.emu import deadlines, records
 from gradwire.emu.channel import Channel
+from gradwire.emu.deadlines import CONTROLLER_S
 from gradwire.emu.emulation import in_force
 from gradwire.emu.lifecycle import errors_in_one_line, say
-from gradwire.emu.limits import CONTROLLER_S
 from gradwire.emu.looks import Looks, watched
 from gradwire.emu.machines.machine import Machine, Team, assembled
 from gradwire.emu.meter import Meter
@@ -70,7 +70,7 @@ def main(folder: Path, channel: Channel | None = None) -> None:
                 is_warmup = repeat < options.warmups
                 say("warm-up" if is_warmup else "repeat", repeat=repeat if is_warmup else record.n_counted)
                 meter = Meter(agents.pids, queues, stalls, cables, part)
-                measured = _measured(agents, repeat, limits.repeat_s(plan), meter, others)
+                measured = _measured(agents, repeat, deadlines.repeat_s(plan), meter, others)
                 record.repeat(repeat, *measured, is_warmup=is_warmup)
                 controller.tell("settle")  # back to the plan's own rules, and every port up
                 controller.await_line("settled", CONTROLLER_S, watch)

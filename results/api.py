@@ -32,7 +32,7 @@ from gradwire.traces import workload as workloads
 from gradwire.traces.analysis.analysis import Analysis, analyse_trace
 from gradwire.traces.analysis.summary import sentences
 from gradwire.traces.analysis.tables import frames
-from gradwire.traces.frames import frame
+from gradwire.traces.dataframes import frame
 from gradwire.traces.reader import open_captures, read_captures
 from gradwire.traces.schedules.dtypes import DType
 from gradwire.traces.schedules.names import Pace

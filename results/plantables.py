@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from gradwire.results.plannedcells import Carried, PlannedCell, PlannedFlow, PlannedLink
-from gradwire.traces.frames import frame
+from gradwire.traces.dataframes import frame
 
 FIGURES = "figures_"  # in which the fields of PlannedCell.figures begin
 

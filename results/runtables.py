@@ -17,7 +17,7 @@ from gradwire.results.matrixfile import Matrix, load_matrix
 from gradwire.results.plannedcells import PlannedFlow, planned_flows
 from gradwire.results.row import Row
 from gradwire.results.runview import LinkUse, RunView, load_run
-from gradwire.traces.frames import Column, frame, typed
+from gradwire.traces.dataframes import Column, frame, typed
 
 NESTED = (
     "jobs",

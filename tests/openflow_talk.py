@@ -14,7 +14,7 @@ from gradwire.emu.switch.plane.counters import InterfaceState, Received, Transmi
 from gradwire.emu.switch.ports import SwitchPort, SwitchPorts
 from gradwire.emu.switch.server.session import Session
 from gradwire.emu.switch.table.numbers import Numbers
-from gradwire.emu.switch.table.operations import Operation
+from gradwire.emu.switch.table.planeoperations import Operation
 from gradwire.emu.switch.table.table import FlowTable
 from gradwire.planning.openflow import pool as pools
 from gradwire.planning.openflow.entries import Event

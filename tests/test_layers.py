@@ -90,7 +90,7 @@ HARMLESS = {("random", "Random")}
 DOORS: dict[str, set[str]] = {
     "traces/analysis/tables.py": {"mkdir"},
     "traces/files.py": {"fdopen", "open", "os", "unlink"},
-    "traces/frames.py": {"mkdir", "write_table", "write_whole"},
+    "traces/dataframes.py": {"mkdir", "write_table", "write_whole"},
     "traces/groundtruth.py": {"glob", "read_bytes"},
     "traces/indexfiles.py": {"is_file", "read_bytes"},
     "traces/schedules/keys.py": {"open"},

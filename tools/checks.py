@@ -8,7 +8,7 @@ from typing import Literal
 from gradwire import COMMAND
 from gradwire.emu.project import PROJECT, SWITCH_OBJECT
 from gradwire.planning.transport import CONGESTION_CONTROL
-from gradwire.tools import machine
+from gradwire.tools import thismachine
 from gradwire.traces.units import show_nbytes
 
 State = Literal["ok", "missing", "weak", "unknown"]
@@ -66,27 +66,27 @@ def all_checks() -> tuple[MachineCheck, ...]:
 
 
 def _resources() -> Iterator[MachineCheck]:
-    n_cpus = machine.n_cpus()
+    n_cpus = thismachine.n_cpus()
     few = "" if n_cpus >= FEW_CPUS else "expect low rates: switches and ranks share one processor"
     yield MachineCheck("processors", "weak" if few else "ok", str(n_cpus), few, needed=False)
     for name, free, least in (
-        ("free memory", machine.free_memory_nbytes(), LITTLE_MEMORY_NBYTES),
-        ("free disk here", machine.free_disk_nbytes(Path.cwd()), LITTLE_DISK_NBYTES),
+        ("free memory", thismachine.free_memory_nbytes(), LITTLE_MEMORY_NBYTES),
+        ("free disk here", thismachine.free_disk_nbytes(Path.cwd()), LITTLE_DISK_NBYTES),
     ):
         little = "" if free >= least else f"free some: {show_nbytes(least)} are enough for the demo"
         yield MachineCheck(name, "weak" if little else "ok", show_nbytes(free), little, needed=False)
 
 
 def _kernel() -> Iterator[MachineCheck]:
-    yield MachineCheck("kernel", "ok", machine.kernel())
-    root = machine.is_root()
+    yield MachineCheck("kernel", "ok", thismachine.kernel())
+    root = thismachine.is_root()
     yield MachineCheck(
         "root", "ok" if root else "unknown", "yes" if root else "no: runs need sudo", needed=False
     )
-    answers = machine.probed()
+    answers = thismachine.probed()
     for name, purpose in PROBES.items():
         yield _probe(name, purpose, answers.get(name, "not tried: no namespaces"), root)
-    controls = machine.congestion_controls()
+    controls = thismachine.congestion_controls()
     missing = "" if {"reno", CONGESTION_CONTROL} <= set(controls) else KERNEL_MEND
     yield MachineCheck("TCP congestion control", "missing" if missing else "ok", " ".join(controls), missing)
 
@@ -104,12 +104,12 @@ def _probe(name: str, purpose: str, answer: str, root: bool) -> MachineCheck:
 
 def _installed() -> Iterator[MachineCheck]:
     for name, (command, needed) in TOOLS.items():
-        version = machine.tool_version(command)
+        version = thismachine.tool_version(command)
         if version is None:
             yield MachineCheck(name, "missing", "not installed", SETUP, needed)
         else:
             yield MachineCheck(name, "ok", version, needed=needed)
-    wrong = tuple(machine.packages_unlike_the_lock())
+    wrong = tuple(thismachine.packages_unlike_the_lock())
     text = "; ".join(wrong[:3]) + (" …" if len(wrong) > 3 else "")
     if wrong:
         yield MachineCheck("Python packages", "missing", text, f"rm -r .venv && {SETUP}")
@@ -122,7 +122,7 @@ def _installed() -> Iterator[MachineCheck]:
 
 
 def _compiled() -> MachineCheck:
-    fault = machine.compiled_fault()
+    fault = thismachine.compiled_fault()
     if fault:
         return MachineCheck("compiled ranks", "missing", fault, SETUP)
     return MachineCheck("compiled ranks", "ok", "compiled")
@@ -130,10 +130,10 @@ def _compiled() -> MachineCheck:
 
 def _open_vswitch() -> MachineCheck:
     name = "Open vSwitch"
-    version = machine.tool_version(("ovs-vswitchd", "--version"))
+    version = thismachine.tool_version(("ovs-vswitchd", "--version"))
     if version is None:
         return MachineCheck(name, "missing", "not installed", SETUP, needed=False)
-    if machine.kernel_has_openvswitch():
+    if thismachine.kernel_has_openvswitch():
         return MachineCheck(name, "ok", f"{version}, kernel datapath", needed=False)
     slow = "--switch ovs will be slow: this kernel has no openvswitch module"
     return MachineCheck(name, "weak", f"{version}, user space", slow, needed=False)

@@ -16,8 +16,8 @@ from gradwire.emu.capturing.request import MAX_LIMIT_S, MAX_SNAPLEN, MIN_SNAPLEN
 from gradwire.emu.training.options import MODELS, TrainingOptions
 from gradwire.planning.fabrics.spec import is_file
 from gradwire.tools.givenoptions import refuse_foreign
-from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.options import parse_slow
+from gradwire.tools.thismachine import need_root_and_tools
 
 DDP, PS, PROGRAM = "ddp", "ps", "a program"
 DDP_PANEL, PS_PANEL = "ddp: data-parallel training", "ps: parameter servers"

@@ -23,13 +23,13 @@ from gradwire.tools.labkeys import json_schema
 from gradwire.tools.labrun import LabResult, carried_out, checked, print_outcomes
 from gradwire.tools.labwork import LabWork, lab_work
 from gradwire.tools.live.view import live_view
-from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import default_folder, print_result
 from gradwire.tools.planmatrix import print_cells, write_page
 from gradwire.tools.report import drawing, write_report
 from gradwire.tools.stdin import with_stdin
+from gradwire.tools.thismachine import need_root_and_tools
+from gradwire.traces.dataframes import write_csv
 from gradwire.traces.files import write_whole
-from gradwire.traces.frames import write_csv
 
 PAGE, TABLE = "report.html", "cells"
 

@@ -28,7 +28,7 @@ from gradwire.tools.live.rows import rows_table
 from gradwire.tools.live.view import LiveView
 from gradwire.tools.outputs import RUNS, print_outputs, write_tables
 from gradwire.tools.progressbar import progress_bar
-from gradwire.tools.tables import print_rows
+from gradwire.tools.rowtables import print_rows
 
 
 def about(title: str, introduction: Sequence[str] = ()) -> About:

@@ -54,7 +54,7 @@ def write_tables(several: "Sequence[Matrix]", parquet: Path | None, csv: Path | 
 
 def write_frames(frames: "Mapping[str, pd.DataFrame]", parquet: Path | None, csv: Path | None) -> None:
     """In both forms that are asked for.  Raise OSError."""
-    from gradwire.traces.frames import write_csv, write_parquet
+    from gradwire.traces.dataframes import write_csv, write_parquet
 
     if parquet:
         write_parquet(frames, parquet)

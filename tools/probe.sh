@@ -1,4 +1,4 @@
-# probe.sh SWITCH_OBJECT: tries what a run needs of the kernel, inside throw-away namespaces (see tools/machine.py).
+# probe.sh SWITCH_OBJECT: tries what a run needs of the kernel, inside throw-away namespaces (see tools/thismachine.py).
 # Prints one line for each: name, tab, "ok" or what went wrong.
 
 try() {

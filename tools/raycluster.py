@@ -11,9 +11,9 @@ from typing import Any
 from gradwire import COMMAND
 from gradwire.results.studyresults import CellResult
 from gradwire.tools.cellreplaying import plan_cell, replay_on_node
-from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.study import StudyCell, code_digest
 from gradwire.tools.sweepprogress import Tell
+from gradwire.tools.thismachine import need_root_and_tools
 from gradwire.traces.units import show_count
 
 ANSWER_S = 60.0

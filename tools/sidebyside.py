@@ -5,8 +5,8 @@ from statistics import median
 
 from gradwire.results.comparison import named
 from gradwire.results.matrixfile import Matrix, MatrixCell
+from gradwire.tools.rowtables import VERDICT_STYLES
 from gradwire.tools.table import NOTHING, Cell, Table, columns, table_of
-from gradwire.tools.tables import VERDICT_STYLES
 from gradwire.traces.units import show_s
 
 

@@ -142,7 +142,7 @@ def write_study(folder: Path, study: Study, results: Sequence[CellResult]) -> li
     """
     from gradwire.results.plantables import plan_tables  # pandas takes a while to import
     from gradwire.results.runtables import NESTED
-    from gradwire.traces.frames import frame, write_parquet
+    from gradwire.traces.dataframes import frame, write_parquet
 
     charts = study_charts(study, results)
     drawn = charts_json(charts)

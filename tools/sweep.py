@@ -28,10 +28,10 @@ from gradwire.tools.exits import NOT_EXPECTED, NOT_VALID
 from gradwire.tools.labfile import read_lab
 from gradwire.tools.labrun import print_outcomes
 from gradwire.tools.live.view import LiveView, live_view
-from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.study import Study, StudyCell, study_of
 from gradwire.tools.studytables import print_study, write_study
 from gradwire.tools.sweepprogress import Tell, sweep_progress
+from gradwire.tools.thismachine import need_root_and_tools
 from gradwire.traces.units import show_count
 
 FOLDER = Path("sweeps")

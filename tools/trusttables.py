@@ -11,8 +11,8 @@ from rich.text import Text
 
 from gradwire.results.trustresult import Summary, TrustMatrix, TrustRow
 from gradwire.tools.pageparts import environment
+from gradwire.tools.rowtables import VERDICT_STYLES
 from gradwire.tools.table import NOTHING, Cell, columns, or_nothing, rich_table, table_of
-from gradwire.tools.tables import VERDICT_STYLES
 from gradwire.traces.files import write_whole
 from gradwire.traces.iterationtimes import FIRST_WARM, IterationTime
 from gradwire.traces.units import show_s

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gradwire.emu import limits
+from gradwire.emu import deadlines
 from gradwire.emu.inject.counts import InjectionCounts
 from gradwire.emu.inject.options import InjectOptions
 from gradwire.emu.inject.preparation import Prepared
@@ -28,7 +28,7 @@ def inject(
     with working_folder(folder) as work:
         _write_inputs(prepared, options, duration_s, work)
         with session("the run", "gradwire.emu.inject.session", work) as child:
-            follow(child, limits.SETUP_S + duration_s + _REST_S, progress)
+            follow(child, deadlines.SETUP_S + duration_s + _REST_S, progress)
         progress("matching", {})
         counted = InjectionCounts(**json.loads((work / "counted.json").read_text()))
         injection = result(source, options, prepared, read_times(work, prepared, options.loops), counted)

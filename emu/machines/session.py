@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import gradwire
-from gradwire.emu import limits
+from gradwire.emu import deadlines
 from gradwire.emu.emulation import our_switches
 from gradwire.emu.lifecycle import FOR_PEOPLE
 from gradwire.emu.machines import wire
@@ -130,7 +130,7 @@ def _begun(value: dict[str, Any]) -> tuple[Part, Fabric, Plan | None]:
 
 def _step(run: _Run, kind: str, value: Any) -> None:
     """Carry out a message of a run, and answer."""
-    limit_s = limits.repeat_s(run.plan)
+    limit_s = deadlines.repeat_s(run.plan)
     match kind:
         case "connect":
             run.agents.tell("connect")

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
+from gradwire.emu.deadlines import CONTROLLER_S
 from gradwire.emu.interpreter import python
-from gradwire.emu.limits import CONTROLLER_S
 from gradwire.emu.network.isolate import PRIVATE
 from gradwire.emu.project import SWITCH_OBJECT
 from gradwire.emu.switch import ovs

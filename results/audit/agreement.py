@@ -14,7 +14,7 @@ from gradwire.planning.fabrics.fabric import Egress, link_name
 from gradwire.planning.model.loads import is_host_link
 from gradwire.planning.model.wire import SET_UP_SPARE_NBYTES, again_nbytes, payload_nbytes, stream_nbytes
 from gradwire.planning.plan import Plan
-from gradwire.results.audit.findings import Finding, off
+from gradwire.results.audit.disagreements import Finding, off
 from gradwire.results.audit.treeagreement import tree_agreement
 from gradwire.results.audit.treecounts import Again, SumCount, TreeLoad
 

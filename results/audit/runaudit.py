@@ -17,7 +17,7 @@ from gradwire.planning.model.wire import HEADERS_NBYTES
 from gradwire.planning.plan import ADAPTIVE, Plan
 from gradwire.planning.runfiles import read_json, read_table
 from gradwire.results.audit.agreement import Agreement, agreement, strayed
-from gradwire.results.audit.findings import Finding
+from gradwire.results.audit.disagreements import Finding
 from gradwire.results.audit.treecounts import Again, due_packets
 from gradwire.results.audit.windows import Moments, Readings, Window, windows
 from gradwire.results.outages import control_lines

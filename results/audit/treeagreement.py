@@ -9,7 +9,7 @@ from gradwire.planning.fabrics.fabric import Egress
 from gradwire.planning.openflow.pool import Event
 from gradwire.planning.plan import Plan
 from gradwire.planning.trees.tree import Node
-from gradwire.results.audit.findings import Finding, Kind, off
+from gradwire.results.audit.disagreements import Finding, Kind, off
 from gradwire.results.audit.treecounts import Again, Joints, SumCount, TreeLoad, due
 from gradwire.traces.framing.aggregation import ELEMENT_NBYTES
 

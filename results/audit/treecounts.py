@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from gradwire.controller.counters import Counters, WireCount
 from gradwire.planning.fabrics.fabric import HOST_PORT, Egress
 from gradwire.planning.model.wire import HEADERS_NBYTES
-from gradwire.planning.openflow.aggregation import JobCounts
+from gradwire.planning.openflow.extension import JobCounts
 from gradwire.planning.plan import Plan
 from gradwire.planning.trees.tree import Node, Tree
 from gradwire.traces.framing.aggregation import ELEMENT_NBYTES

@@ -15,7 +15,7 @@ from gradwire.controller.ryu_api import ofp, parser
 from gradwire.emu.switch.ports import SwitchPort, SwitchPorts
 from gradwire.emu.switch.server.session import Session
 from gradwire.emu.switch.table.numbers import Numbers
-from gradwire.emu.switch.table.operations import Operation, RemoveGroup, RemoveRule, SetGroup, SetRule
+from gradwire.emu.switch.table.planeoperations import Operation, RemoveGroup, RemoveRule, SetGroup, SetRule
 from gradwire.emu.switch.table.table import FlowTable
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.openflow.entries import Event

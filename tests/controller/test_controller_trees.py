@@ -16,8 +16,8 @@ from gradwire.controller.openflow import changes, table
 from gradwire.controller.readback import complaint
 from gradwire.controller.ryu_api import ofp, parser
 from gradwire.emu.switch.wire import decode
-from gradwire.planning.openflow.aggregation import JOB_COUNTS
 from gradwire.planning.openflow.entries import Aggregate
+from gradwire.planning.openflow.extension import JOB_COUNTS
 from gradwire.planning.openflow.match import Match
 from gradwire.planning.openflow.rules import AGGREGATE_PRIORITY, Rule, plan_rules
 from tests.controller.test_controller_openflow import (

@@ -8,7 +8,7 @@ import pytest
 
 from gradwire.controller.counters import WireCount, counters_json, load_counters
 from gradwire.planning.fabrics.fabric import Egress
-from gradwire.planning.openflow.aggregation import JobCounts
+from gradwire.planning.openflow.extension import JobCounts
 from gradwire.planning.openflow.pool import EVENTS
 from tests.made_counters import switches_json
 from tests.made_plans import messages, schedule_plan

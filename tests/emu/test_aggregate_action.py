@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from gradwire.planning.openflow.aggregation import EXPERIMENTER, ActionError, Wrong, action, read_action
 from gradwire.planning.openflow.entries import FROM_PARENT, Aggregate
+from gradwire.planning.openflow.extension import EXPERIMENTER, ActionError, Wrong, action, read_action
 
 RULE = Aggregate(
     job=3, epoch=2, child=1, slots=128, elements=256, parent_port=3, ports=(1, 2), gives=0b11, takes=0b01

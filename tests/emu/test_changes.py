@@ -6,7 +6,7 @@ import pytest
 from os_ken.ofproto import ofproto_v1_3 as ofp
 
 from gradwire.emu.switch.table.numbers import Numbers
-from gradwire.emu.switch.table.operations import RemoveGroup, RemoveRule, SetGroup, SetRule
+from gradwire.emu.switch.table.planeoperations import RemoveGroup, RemoveRule, SetGroup, SetRule
 from gradwire.emu.switch.table.table import FlowTable
 from gradwire.emu.switch.wire.changes import change_flows, change_groups
 from gradwire.emu.switch.wire.openflow13 import ProtocolError

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from gradwire.emu.switch.table.operations import RemoveGroup, SetGroup
-from gradwire.planning.openflow.aggregation import COUNTS_TYPE, EXPERIMENTER
+from gradwire.emu.switch.table.planeoperations import RemoveGroup, SetGroup
+from gradwire.planning.openflow.extension import COUNTS_TYPE, EXPERIMENTER
 from tests.controller.test_controller_process import SPEC, Controller, connect, running, switches
 from tests.made_rules import DATAPATH, additions, deletions, encoded, group_changes, modifications, serialized
 from tests.openflow_talk import HELLO, Talk

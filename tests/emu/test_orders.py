@@ -9,7 +9,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from gradwire.emu.switch.plane.counters import InterfaceState
 from gradwire.emu.switch.table.numbers import Numbers
-from gradwire.emu.switch.table.operations import EnablePort, SendPacket
+from gradwire.emu.switch.table.planeoperations import EnablePort, SendPacket
 from gradwire.emu.switch.table.table import FlowTable
 from gradwire.emu.switch.wire import changes as orders
 from gradwire.emu.switch.wire.openflow13 import ProtocolError

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from scapy.contrib import openflow3 as of3
 
-from gradwire.emu.switch.table.operations import ClearCounters, RemoveRule, SetRule, SetRules
+from gradwire.emu.switch.table.planeoperations import ClearCounters, RemoveRule, SetRule, SetRules
 from gradwire.emu.switch.table.table import FlowTable, Selection
 from gradwire.emu.switch.wire import adds
 from gradwire.planning.openflow.match import Match

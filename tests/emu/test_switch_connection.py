@@ -12,7 +12,7 @@ from os_ken.ofproto import ofproto_v1_3 as ofp
 from scapy.contrib import openflow3 as of3
 
 from gradwire.emu.switch.server.connection import ControllerConnection
-from gradwire.emu.switch.table.operations import Operation, SetRule
+from gradwire.emu.switch.table.planeoperations import Operation, SetRule
 from gradwire.planning.openflow.entries import Actions, Entry, Event, FlowGone, Gone, PacketIn, Why
 from gradwire.planning.openflow.match import Match
 from tests.openflow_talk import HELLO, Talk, dst, flow_mod, to_port

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from scapy.contrib import openflow3 as of3
 
-from gradwire.emu.switch.table.operations import RemoveGroup, RemoveRule, SetGroup, SetRule
+from gradwire.emu.switch.table.planeoperations import RemoveGroup, RemoveRule, SetGroup, SetRule
 from gradwire.planning.openflow.entries import Output, ToGroup
 from gradwire.planning.openflow.match import Match
 from tests.openflow_talk import HELLO, IPV4, SWITCH, TCP, Talk, dst, flow_mod, group_mod, to_port

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradwire.emu.switch.table.numbers import Numbers, TableFullError
-from gradwire.emu.switch.table.operations import (
+from gradwire.emu.switch.table.planeoperations import (
     ClearCounters,
     ClearGroupCounters,
     Operation,

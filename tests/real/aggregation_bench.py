@@ -16,7 +16,7 @@ from scapy.packet import Raw
 from gradwire.emu.network.cables import await_carriers
 from gradwire.emu.switch.plane.bpf import BpfObject
 from gradwire.emu.switch.plane.maps import PROGRAM, Maps, PortState
-from gradwire.emu.switch.table.operations import RemovePool, RemoveRule, SetPool, SetRule
+from gradwire.emu.switch.table.planeoperations import RemovePool, RemoveRule, SetPool, SetRule
 from gradwire.planning.openflow.entries import FROM_PARENT, Aggregate
 from gradwire.planning.openflow.match import Match
 from gradwire.planning.openflow.pool import Sent

@@ -12,8 +12,8 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 from gradwire.emu.switch.running import ports_file
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.losses import Loss
-from gradwire.planning.openflow.aggregation import COUNTS_TYPE, EXPERIMENTER, action, read_job_counts
 from gradwire.planning.openflow.entries import Aggregate
+from gradwire.planning.openflow.extension import COUNTS_TYPE, EXPERIMENTER, action, read_job_counts
 from gradwire.planning.openflow.pool import Event
 from tests.made_rules import DATAPATH, serialized
 from tests.real import lab

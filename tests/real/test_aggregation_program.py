@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from gradwire.emu.project import SWITCH_OBJECT
 from gradwire.emu.switch.plane.bpf import BpfObject
-from gradwire.emu.switch.table.operations import SetRule
+from gradwire.emu.switch.table.planeoperations import SetRule
 from gradwire.planning.openflow.entries import FROM_PARENT, Aggregate
 from gradwire.planning.openflow.match import Match
 from gradwire.planning.openflow.pool import EVENTS, LEAST, MOST, Event, Pool

@@ -7,7 +7,7 @@ import pytest
 from gradwire.emu.project import SWITCH_OBJECT
 from gradwire.emu.switch.plane.bpf import BpfObject
 from gradwire.emu.switch.plane.maps import PortState
-from gradwire.emu.switch.table.operations import SetRule
+from gradwire.emu.switch.table.planeoperations import SetRule
 from gradwire.planning.openflow.entries import Aggregate, Output
 from gradwire.planning.openflow.match import Match
 from gradwire.traces.framing.aggregation import Header, PacketKind

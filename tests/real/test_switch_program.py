@@ -8,7 +8,7 @@ import pytest
 from gradwire.emu.project import SWITCH_OBJECT
 from gradwire.emu.switch.plane.bpf import BpfObject
 from gradwire.emu.switch.plane.maps import Maps, PortState
-from gradwire.emu.switch.table.operations import Operation, RemoveRule, SetGroup, SetRule
+from gradwire.emu.switch.table.planeoperations import Operation, RemoveRule, SetGroup, SetRule
 from gradwire.planning.flowhash import flow_hash, switch_salt
 from gradwire.planning.openflow.entries import GroupBucket, GroupKind, Output, SwitchGroup, ToGroup
 from gradwire.planning.openflow.match import Match

@@ -16,7 +16,7 @@ from gradwire.results.resultfolder import load_results, load_several
 from gradwire.results.row import Row
 from gradwire.results.trustresult import Live, TrustMatrix, TrustRow
 from gradwire.results.trustresult import save as save_trust
-from gradwire.traces.frames import frame
+from gradwire.traces.dataframes import frame
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_matrix, made_run
 

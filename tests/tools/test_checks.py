@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from gradwire.tools import checks, machine
+from gradwire.tools import checks, thismachine
 from gradwire.tools.checks import MachineCheck, all_checks, can_run_demo
 from gradwire.tools.commands.doctor import doctor
 
@@ -29,9 +29,9 @@ def good(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
         "compiled_fault": "",
     }
     for name, value in answers.items():
-        monkeypatch.setattr(machine, name, lambda value=value: value)
-    monkeypatch.setattr(machine, "free_disk_nbytes", lambda folder: 10_000_000_000)
-    monkeypatch.setattr(machine, "tool_version", lambda command: "1.0")
+        monkeypatch.setattr(thismachine, name, lambda value=value: value)
+    monkeypatch.setattr(thismachine, "free_disk_nbytes", lambda folder: 10_000_000_000)
+    monkeypatch.setattr(thismachine, "tool_version", lambda command: "1.0")
     monkeypatch.setattr(checks, "SAMPLE", tmp_path)
     return monkeypatch
 
@@ -51,7 +51,7 @@ def without(tool: str, good: Machine) -> None:
     def version(command: Sequence[str]) -> str | None:
         return None if command[0] == tool else "1.0"
 
-    good.setattr(machine, "tool_version", version)
+    good.setattr(thismachine, "tool_version", version)
 
 
 @pytest.mark.parametrize(("tool", "can_run"), [("tc", False), ("clang", False), ("tshark", True)])
@@ -69,7 +69,7 @@ def test_open_vswitch_is_not_needed(good: Machine) -> None:
 
 
 def test_open_vswitch_without_its_kernel_module_is_weak(good: Machine) -> None:
-    good.setattr(machine, "kernel_has_openvswitch", lambda: False)
+    good.setattr(thismachine, "kernel_has_openvswitch", lambda: False)
     assert found("Open vSwitch").state == "weak"
     assert "user space" in found("Open vSwitch").found
     assert can_run_demo(all_checks())
@@ -78,7 +78,7 @@ def test_open_vswitch_without_its_kernel_module_is_weak(good: Machine) -> None:
 @pytest.mark.parametrize("name", checks.PROBES)
 def test_a_kernel_that_lacks_something_cannot_run_the_demo(name: str, good: Machine) -> None:
     good.setattr(
-        machine, "probed", lambda: dict.fromkeys(checks.PROBES, "ok") | {name: "Error: unknown qdisc"}
+        thismachine, "probed", lambda: dict.fromkeys(checks.PROBES, "ok") | {name: "Error: unknown qdisc"}
     )
     good.setattr(checks, "SWITCH_OBJECT", Path(__file__))
     assert (found(name).state, found(name).found) == ("missing", "Error: unknown qdisc")
@@ -88,14 +88,14 @@ def test_a_kernel_that_lacks_something_cannot_run_the_demo(name: str, good: Mach
 
 def test_a_switch_that_was_not_compiled_is_mended_by_the_set_up(good: Machine) -> None:
     good.setattr(
-        machine, "probed", lambda: dict.fromkeys(checks.PROBES, "ok") | {"switch program": "no file"}
+        thismachine, "probed", lambda: dict.fromkeys(checks.PROBES, "ok") | {"switch program": "no file"}
     )
     good.setattr(checks, "SWITCH_OBJECT", Path("nowhere.o"))
     assert found("switch program").mend == "sudo ./gradwire setup"
 
 
 def test_a_library_that_cannot_be_loaded_is_mended_by_the_set_up(good: Machine) -> None:
-    good.setattr(machine, "compiled_fault", lambda: "libworker.so: cannot open shared object file")
+    good.setattr(thismachine, "compiled_fault", lambda: "libworker.so: cannot open shared object file")
     check = found("compiled ranks")
     assert (check.state, check.mend) == ("missing", "sudo ./gradwire setup")
     assert "cannot open" in check.found
@@ -103,9 +103,9 @@ def test_a_library_that_cannot_be_loaded_is_mended_by_the_set_up(good: Machine) 
 
 
 def test_what_could_not_be_tried_without_root_is_unknown_and_does_not_fail(good: Machine) -> None:
-    good.setattr(machine, "is_root", lambda: False)
+    good.setattr(thismachine, "is_root", lambda: False)
     good.setattr(
-        machine, "probed", lambda: {"namespaces": "ok", "veth": "ok", "htb": "Operation not permitted"}
+        thismachine, "probed", lambda: {"namespaces": "ok", "veth": "ok", "htb": "Operation not permitted"}
     )
     assert found("veth").state == "ok"
     assert {found(name).state for name in ("htb", "cls_bpf", "mnexec", "root")} == {"unknown"}
@@ -113,14 +113,16 @@ def test_what_could_not_be_tried_without_root_is_unknown_and_does_not_fail(good:
 
 
 def test_a_machine_of_one_processor_and_little_memory_is_weak(good: Machine) -> None:
-    good.setattr(machine, "n_cpus", lambda: 1)
-    good.setattr(machine, "free_memory_nbytes", lambda: 500_000_000)
+    good.setattr(thismachine, "n_cpus", lambda: 1)
+    good.setattr(thismachine, "free_memory_nbytes", lambda: 500_000_000)
     assert (found("processors").state, found("free memory").state) == ("weak", "weak")
     assert can_run_demo(all_checks())
 
 
 def test_wrong_python_packages_are_named_a_few_at_most(good: Machine) -> None:
-    good.setattr(machine, "packages_unlike_the_lock", lambda: tuple(f"p{i} is missing" for i in range(40)))
+    good.setattr(
+        thismachine, "packages_unlike_the_lock", lambda: tuple(f"p{i} is missing" for i in range(40))
+    )
     assert found("Python packages").found == "p0 is missing; p1 is missing; p2 is missing …"
     assert not can_run_demo(all_checks())
 

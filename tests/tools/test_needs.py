@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.tools import machine as needs
-from gradwire.tools.machine import RUN_TOOLS, need_root_and_tools
+from gradwire.tools import thismachine as needs
+from gradwire.tools.thismachine import RUN_TOOLS, need_root_and_tools
 
 COMPILED = ("SWITCH_OBJECT", "WORKER_LIBRARY")
 

@@ -49,7 +49,7 @@ def test_everything_runs_and_pytest_comes_last(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("gradwire.tools.machine.is_root", lambda: is_root)
+    monkeypatch.setattr("gradwire.tools.thismachine.is_root", lambda: is_root)
     ran = tools_that_end()
     assert exit_code() == 0
     assert [words[:2] for words in ran[:3]] == [("ruff", "format"), ("ruff", "check"), ("mypy", ran[2][1])]

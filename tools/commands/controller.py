@@ -10,8 +10,8 @@ import typer
 
 from gradwire.emu.interpreter import python
 from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.tools.machine import need_emulation
 from gradwire.tools.options import RoutesOption, complete_fabric
+from gradwire.tools.thismachine import need_emulation
 
 FOR_EVER_S = "inf"
 OPEN_TO_OTHERS = (

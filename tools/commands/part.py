@@ -8,7 +8,7 @@ import sys
 import typer
 
 from gradwire.emu.network.isolate import isolated, stop
-from gradwire.tools.machine import need_root_and_tools
+from gradwire.tools.thismachine import need_root_and_tools
 
 _END_S = 10.0
 

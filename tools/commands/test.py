@@ -10,7 +10,7 @@ import typer
 from gradwire import COMMAND
 from gradwire.emu.interpreter import python
 from gradwire.emu.project import PROJECT
-from gradwire.tools import machine
+from gradwire.tools import thismachine
 
 CHECKS = {
     "ruff format": ("ruff", "format", "--check"),
@@ -51,7 +51,7 @@ def test(
 
 def all_tests() -> int:
     """What may share the machine, then what needs it alone; the first exit code that is not 0."""
-    if machine.is_root():
+    if thismachine.is_root():
         together = pytest(*BY_NAME, *TOGETHER, EVERY)
         return pytest(*ALONE) or together
     code = pytest(*TOGETHER, QUICK)

@@ -12,10 +12,10 @@ from gradwire.tools.givenoptions import refuse_given
 from gradwire.tools.jobwork import Work
 from gradwire.tools.labwriting import keys_of, lab_of
 from gradwire.tools.live.view import live_view
-from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import about, carry_out, default_folder, show
 from gradwire.tools.ncclstyle import nccl_json
 from gradwire.tools.outputs import check_file, check_report, check_tables
+from gradwire.tools.thismachine import need_root_and_tools
 from gradwire.traces.files import write_whole
 from gradwire.traces.schedules.names import DEFAULTS
 

@@ -13,12 +13,12 @@ from gradwire.results.laboratory import planned
 from gradwire.tools.console import console
 from gradwire.tools.dygraphs import need_library
 from gradwire.tools.inspect_tables import print_analysis
-from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import about, carry_out, default_folder, show
 from gradwire.tools.options import (
     parse_factor,
 )
 from gradwire.tools.outputs import check_page
+from gradwire.tools.thismachine import need_root_and_tools
 from gradwire.traces.analysis.analysis import analyse
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.recognise import find_job, workload_of

@@ -16,9 +16,9 @@ from gradwire.planning.routing.policies import policy_names
 from gradwire.tools.console import console
 from gradwire.tools.exits import NOT_VALID
 from gradwire.tools.inject_tables import following, print_injection
-from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import default_folder
 from gradwire.tools.stdin import with_stdin
+from gradwire.tools.thismachine import need_root_and_tools
 from gradwire.traces.reader import SETTINGS, capture_paths, read_settings
 from gradwire.traces.units import one_of
 

@@ -17,7 +17,7 @@ from gradwire.tools.stdin import with_stdin
 from gradwire.traces.analysis.analysis import analyse_trace, to_json
 from gradwire.traces.analysis.perfetto import write_perfetto
 from gradwire.traces.analysis.tables import frames, write_csv
-from gradwire.traces.frames import write_parquet
+from gradwire.traces.dataframes import write_parquet
 from gradwire.traces.reader import capture_paths, open_captures
 from gradwire.traces.recognition.recognise import workload_of
 from gradwire.traces.units import parse_bps

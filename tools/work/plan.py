@@ -90,7 +90,7 @@ def plan_job(  # noqa: PLR0913 - a parameter for each option
 
 def _write_tables(parquet: Path, made: Sequence[tuple[PlannedCell, Carried | None]]) -> None:
     from gradwire.results.plantables import plan_tables  # pandas takes a while to import
-    from gradwire.traces.frames import write_parquet
+    from gradwire.traces.dataframes import write_parquet
 
     write_parquet(plan_tables(made), parquet)
 

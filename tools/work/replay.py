@@ -10,10 +10,10 @@ from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, Tr
 from gradwire.tools.jobwork import work_of
 from gradwire.tools.labwriting import lab_of
 from gradwire.tools.live.view import live_view
-from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import about, carry_out, default_folder, show
 from gradwire.tools.outputs import check_report, check_tables
 from gradwire.tools.stdin import with_stdin
+from gradwire.tools.thismachine import need_root_and_tools
 
 
 def replay_job(

@@ -11,9 +11,9 @@ from gradwire.results.trustresult import Live, TrustMatrix, TrustRow
 from gradwire.tools.console import console
 from gradwire.tools.outputs import check_report, check_tables, print_outputs, write_frames, write_tables
 from gradwire.tools.resultwords import about_words, missing_words
+from gradwire.tools.rowtables import print_rows
 from gradwire.tools.sidebyside import run_names, side_by_side
 from gradwire.tools.table import rich_table
-from gradwire.tools.tables import print_rows
 from gradwire.tools.trusttables import print_matrix
 from gradwire.tools.trusttables import write_page as write_trust
 
@@ -63,7 +63,7 @@ def _write_trust(matrix: TrustMatrix, html: Path | None, parquet: Path | None, c
     if html:
         write_trust(html, matrix)
     if parquet or csv:
-        from gradwire.traces.frames import frame  # pandas takes a while to import
+        from gradwire.traces.dataframes import frame  # pandas takes a while to import
 
         tables = {"rows": frame(TrustRow, matrix.rows), "live": frame(Live, matrix.live)}
         write_frames(tables, parquet, csv)

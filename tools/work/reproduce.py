@@ -7,7 +7,6 @@ import typer
 
 from gradwire.tools.console import console
 from gradwire.tools.exits import NOT_VALID
-from gradwire.tools.machine import need_root_and_tools
 from gradwire.tools.matrixrun import about, default_folder
 from gradwire.tools.outputs import check_page
 from gradwire.tools.reproducing import (
@@ -18,6 +17,7 @@ from gradwire.tools.reproducing import (
     save,
     write_page,
 )
+from gradwire.tools.thismachine import need_root_and_tools
 
 
 def reproduce_paper(

@@ -11,8 +11,8 @@ from pathlib import Path
 from gradwire.results.row import REFUSED
 from gradwire.results.runlist import ListedRun, listed_runs
 from gradwire.tools.console import console
+from gradwire.tools.rowtables import VERDICT_STYLES
 from gradwire.tools.table import NOTHING, Cell, columns, rich_table, table_of
-from gradwire.tools.tables import VERDICT_STYLES
 from gradwire.traces.units import show_nbytes, show_s
 
 MINUTES = len("2026-07-04 10:15")

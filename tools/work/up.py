@@ -16,7 +16,7 @@ from gradwire.planning.machines.machinesfile import read_to_build
 from gradwire.planning.plan import ADAPTIVE
 from gradwire.planning.routing.policies import policy
 from gradwire.tools.live.view import TERMINAL, live_view
-from gradwire.tools.machine import need_root_and_tools
+from gradwire.tools.thismachine import need_root_and_tools
 from gradwire.traces.units import one_of, show_nbytes
 
 MAX_SCRIPT_NBYTES = 1 << 20

@@ -20,8 +20,8 @@ from gradwire.traces.analysis.flows import FlowFigures
 from gradwire.traces.analysis.incast import Incast
 from gradwire.traces.analysis.traffic import Traffic
 from gradwire.traces.analysis.transfers import AlgorithmUse, Iteration, Transfer
+from gradwire.traces.dataframes import TEXT, Column, columns_of, typed
 from gradwire.traces.files import whole_file
-from gradwire.traces.frames import TEXT, Column, columns_of, typed
 from gradwire.traces.framing.frames import MessageKind
 from gradwire.traces.framing.messages import COLUMNS, KIND_NAMES, Messages
 from gradwire.traces.trace import CaptureFile

@@ -1,7 +1,7 @@
 """The built-in algorithms of allreduces, and the families of those whose names have values in them.
 
 docs/collectives.md says what each costs.  What switches add up is not here, as hosts do not send it to each
-other (traces.schedules.aggregating).
+other (traces.schedules.algorithms.ina).
 """
 
 from collections.abc import Callable, Mapping, Sequence

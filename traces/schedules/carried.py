@@ -8,12 +8,12 @@ from math import isqrt
 
 import numpy as np
 
-from gradwire.traces.schedules.aggregating import ina, ina_leaf
 from gradwire.traces.schedules.algorithms.gloo import (
     GLOO_MAX_SEGMENT_NBYTES,
     gloo_ring,
     gloo_ring_sends,
 )
+from gradwire.traces.schedules.algorithms.ina import ina, ina_leaf
 from gradwire.traces.schedules.algorithms.trees import reduce_broadcast
 from gradwire.traces.schedules.collectives import algorithm as algorithm_of
 from gradwire.traces.schedules.dtypes import FLOAT32, DType

@@ -19,7 +19,7 @@ from gradwire.emu.switch.plane.maps import PROGRAM, Maps, PortState
 from gradwire.emu.switch.plane.packets import Sender, packet_in
 from gradwire.emu.switch.plane.qdisc import transmitted
 from gradwire.emu.switch.ports import SwitchPort, SwitchPorts
-from gradwire.emu.switch.table.operations import EnablePort, Operation, SendPacket
+from gradwire.emu.switch.table.planeoperations import EnablePort, Operation, SendPacket
 from gradwire.planning.flowhash import switch_salt
 from gradwire.planning.openflow.entries import PacketIn, PortChanged
 from gradwire.planning.openflow.pool import Event

@@ -13,7 +13,7 @@ from gradwire.emu.switch.plane.bpf import BpfObject, Map
 from gradwire.emu.switch.plane.counters import Received
 from gradwire.emu.switch.plane.pools import Pools
 from gradwire.emu.switch.ports import MAX_PORTS, MAX_SWITCH_PORTS, MAX_SWITCHES
-from gradwire.emu.switch.table.operations import (
+from gradwire.emu.switch.table.planeoperations import (
     ClearCounters,
     ClearGroupCounters,
     Operation,

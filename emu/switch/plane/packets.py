@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from gradwire.emu.switch.plane.bpf import BpfError, BpfObject
 from gradwire.emu.switch.plane.maps import PACKET_OUT_PROGRAM
-from gradwire.emu.switch.table.operations import SendPacket
+from gradwire.emu.switch.table.planeoperations import SendPacket
 from gradwire.planning.openflow.entries import Output, PacketIn, Reserved, ToGroup, Why
 
 _PACKET_IN = struct.Struct("=IIQIIH2sI")  # struct packet_in of layout.h

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from gradwire.emu.switch.server.session import Result, Session
-from gradwire.emu.switch.table.operations import Operation
+from gradwire.emu.switch.table.planeoperations import Operation
 from gradwire.emu.switch.wire.encode import hello
 from gradwire.planning.openflow.entries import Event, FlowGone, PacketIn, PortChanged
 

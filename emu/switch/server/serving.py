@@ -16,9 +16,9 @@ from gradwire.emu.switch.server.connection import Address, ControllerConnection
 from gradwire.emu.switch.server.management import Management
 from gradwire.emu.switch.server.session import Session
 from gradwire.emu.switch.server.state import SwitchState
-from gradwire.emu.switch.table.jobs import AggregationJobs, SharedSlots
+from gradwire.emu.switch.table.aggregationjobs import AggregationJobs, SharedSlots
 from gradwire.emu.switch.table.numbers import Numbers
-from gradwire.emu.switch.table.operations import EnablePort
+from gradwire.emu.switch.table.planeoperations import EnablePort
 from gradwire.emu.switch.table.table import FlowTable
 from gradwire.planning.openflow.entries import MAX_FLOWS, MAX_GROUPS, Event, FlowGone
 from gradwire.planning.trees.tree import SWITCH_SLOTS

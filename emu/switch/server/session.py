@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from gradwire.emu.switch.plane.counters import Instruments
 from gradwire.emu.switch.ports import SwitchPorts
 from gradwire.emu.switch.server.roles import Roles
-from gradwire.emu.switch.table.operations import Operation
+from gradwire.emu.switch.table.planeoperations import Operation
 from gradwire.emu.switch.table.table import FlowTable
 from gradwire.emu.switch.wire import adds, encode, statistics
 from gradwire.emu.switch.wire import changes as orders

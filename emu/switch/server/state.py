@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from gradwire.emu.switch.ports import SwitchPorts
 from gradwire.emu.switch.server.connection import Address, ControllerConnection
 from gradwire.emu.switch.server.roles import Roles
-from gradwire.emu.switch.table.operations import Operation
+from gradwire.emu.switch.table.planeoperations import Operation
 from gradwire.emu.switch.table.table import FlowTable, Selection
 from gradwire.planning.openflow.entries import Entry, FlowGone, Gone
 

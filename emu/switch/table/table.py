@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import NamedTuple
 
-from gradwire.emu.switch.table.jobs import AggregationJobs, SharedSlots, aggregate_of
+from gradwire.emu.switch.table.aggregationjobs import AggregationJobs, SharedSlots, aggregate_of
 from gradwire.emu.switch.table.numbers import Numbers, TableFullError
-from gradwire.emu.switch.table.operations import (
+from gradwire.emu.switch.table.planeoperations import (
     ClearCounters,
     ClearGroupCounters,
     Operation,

@@ -9,7 +9,7 @@ from typing import cast
 from gradwire.emu.switch.plane.counters import Instruments
 from gradwire.emu.switch.ports import SwitchPort
 from gradwire.emu.switch.table.numbers import TableFullError
-from gradwire.emu.switch.table.operations import EnablePort, Operation, SendPacket
+from gradwire.emu.switch.table.planeoperations import EnablePort, Operation, SendPacket
 from gradwire.emu.switch.table.table import FlowTable
 from gradwire.emu.switch.wire import decode, requests
 from gradwire.emu.switch.wire.adds import Adds

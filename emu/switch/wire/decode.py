@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gradwire.emu.switch.table.table import Selection
 from gradwire.emu.switch.wire import oxm
 from gradwire.emu.switch.wire.openflow13 import ProtocolError, bad_length, ofp
-from gradwire.planning.openflow import aggregation
+from gradwire.planning.openflow import extension
 from gradwire.planning.openflow.entries import MAX_BUCKETS, Action, Actions, Aggregate, Output, ToGroup
 from gradwire.planning.openflow.match import Match
 
@@ -161,8 +161,8 @@ def actions(body: bytes, offset: int, end: int) -> tuple[Action, ...]:
 
 def _aggregate(octets: bytes) -> Aggregate:
     try:
-        return aggregation.read_action(octets)
-    except aggregation.ActionError as error:
+        return extension.read_action(octets)
+    except extension.ActionError as error:
         raise bad_action(error.wrong) from error
 
 

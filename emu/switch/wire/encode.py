@@ -13,7 +13,7 @@ from functools import lru_cache
 from gradwire.emu.switch.plane.counters import InterfaceState
 from gradwire.emu.switch.wire import layouts
 from gradwire.emu.switch.wire.openflow13 import ProtocolError, ofp
-from gradwire.planning.openflow import aggregation
+from gradwire.planning.openflow import extension
 from gradwire.planning.openflow.entries import (
     Action,
     Actions,
@@ -140,7 +140,7 @@ def _action(given: Action) -> bytes:
         case ToGroup(group):
             return struct.pack(ofp.OFP_ACTION_GROUP_PACK_STR, ofp.OFPAT_GROUP, 8, group)
         case _:
-            return aggregation.action(given)
+            return extension.action(given)
 
 
 def flow_stats(entry: Entry, packets: int, nbytes: int, now_ns: int) -> bytes:

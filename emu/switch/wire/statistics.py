@@ -10,7 +10,7 @@ from gradwire.emu.switch.table.table import FlowTable, Selection
 from gradwire.emu.switch.wire import decode, encode
 from gradwire.emu.switch.wire.openflow13 import ProtocolError, bad_length, ofp
 from gradwire.emu.switch.wire.oxm import FIELDS
-from gradwire.planning.openflow import aggregation
+from gradwire.planning.openflow import extension
 from gradwire.planning.openflow.entries import MAX_GROUPS, Entry, GroupKind, ToGroup
 
 _PORT_REQUEST = struct.Struct(ofp.OFP_PORT_STATS_REQUEST_PACK_STR)
@@ -75,7 +75,7 @@ def first(kind: int) -> bytes:
     """What each message of the reply begins with."""
     if kind != ofp.OFPMP_EXPERIMENTER:
         return b""
-    return _EXPERIMENTER.pack(aggregation.EXPERIMENTER, aggregation.COUNTS_TYPE)
+    return _EXPERIMENTER.pack(extension.EXPERIMENTER, extension.COUNTS_TYPE)
 
 
 def port_description(port: SwitchPort, instruments: Instruments) -> bytes:
@@ -93,9 +93,9 @@ def _check_experimenter(body: bytes) -> None:
     if len(body) < _EXPERIMENTER.size:
         raise bad_length()
     experimenter, kind = _EXPERIMENTER.unpack_from(body)
-    if experimenter != aggregation.EXPERIMENTER:
+    if experimenter != extension.EXPERIMENTER:
         raise ProtocolError(ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_BAD_EXPERIMENTER)
-    if kind != aggregation.COUNTS_TYPE:
+    if kind != extension.COUNTS_TYPE:
         raise ProtocolError(ofp.OFPET_BAD_REQUEST, ofp.OFPBRC_BAD_EXP_TYPE)
     if len(body) != _EXPERIMENTER.size:
         raise bad_length()
@@ -104,8 +104,8 @@ def _check_experimenter(body: bytes) -> None:
 def _job_counts(table: FlowTable, instruments: Instruments) -> Iterator[bytes]:
     for number, job in sorted(table.jobs.held.items()):
         rule, counts = job.rule, instruments.pool_counts(job.pool)
-        yield aggregation.job_counts(
-            aggregation.JobCounts(number, rule.epoch, rule.slots, len(rule.ports), counts)
+        yield extension.job_counts(
+            extension.JobCounts(number, rule.epoch, rule.slots, len(rule.ports), counts)
         )
 
 

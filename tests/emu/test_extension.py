@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from os_ken.ofproto import ofproto_v1_3 as ofp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from gradwire.emu.switch.table.operations import RemovePool, SetPool, SetRule
-from gradwire.planning.openflow.aggregation import COUNTS_TYPE, EXPERIMENTER, action, read_job_counts
+from gradwire.emu.switch.table.planeoperations import RemovePool, SetPool, SetRule
 from gradwire.planning.openflow.entries import FROM_PARENT, Aggregate
+from gradwire.planning.openflow.extension import COUNTS_TYPE, EXPERIMENTER, action, read_job_counts
 from tests.emu.test_aggregate_action import BAD_BYTES, ROOT, RULE, UP
 from tests.made_rules import DATAPATH, serialized
 from tests.openflow_talk import Talk

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gradwire.traces.frames import frame, write_csv, write_parquet
+from gradwire.traces.dataframes import frame, write_csv, write_parquet
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradwire.emu.switch.table.jobs import AggregationJobs, SharedSlots
+from gradwire.emu.switch.table.aggregationjobs import AggregationJobs, SharedSlots
 from gradwire.emu.switch.table.numbers import Numbers, TableFullError
-from gradwire.emu.switch.table.operations import Operation, RemovePool, RemoveRule, SetPool, SetRule
+from gradwire.emu.switch.table.planeoperations import Operation, RemovePool, RemoveRule, SetPool, SetRule
 from gradwire.emu.switch.table.table import FlowTable, Selection
 from gradwire.planning.openflow.entries import Actions, Aggregate, Entry, FlowGone, Gone, Output, ToGroup
 from gradwire.planning.openflow.match import Match

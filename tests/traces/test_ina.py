@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gradwire.traces.schedules.aggregating import ina, ina_leaf
 from gradwire.traces.schedules.algorithm import NotServedError
+from gradwire.traces.schedules.algorithms.ina import ina, ina_leaf
 from gradwire.traces.schedules.algorithms.ring import ring
 from gradwire.traces.schedules.schedule import Aggregation
 from gradwire.traces.schedules.sends import Send

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gradwire.emu.switch.table.numbers import Numbers, TableFullError
-from gradwire.emu.switch.table.operations import RemovePool, SetPool
+from gradwire.emu.switch.table.planeoperations import RemovePool, SetPool
 from gradwire.planning.openflow.entries import (
     MAX_LARGE_SLOTS,
     MAX_POOLS,
