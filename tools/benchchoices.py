@@ -41,7 +41,7 @@ class BenchChoices:
             "--begin",
             "--minbytes",
             metavar="SIZE",
-            help="Smallest size: bytes of each rank's buffer; of an allgather those that each ends with.",
+            help="Smallest size: bytes of each rank's buffer; for an allgather, of its result.",
         ),
     ] = "1MiB"
     end: Annotated[
@@ -75,8 +75,8 @@ class BenchChoices:
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Blocks of an alltoall that are not all of one size, in place of -b, -e and -f: a table as "
-            "CSV or JSON, in whose row r is how many bytes rank r has for each rank.",
+            help="CSV or JSON table for an alltoall whose blocks differ in size, in place of -b, -e and -f: "
+            "row r has the bytes that rank r sends to each rank.",
             show_default=False,
         ),
     ] = None
@@ -96,8 +96,8 @@ class BenchChoices:
             "-d",
             "--datatype",
             metavar="TYPE",
-            help=f"Type of the numbers by NCCL's name: {', '.join(DATATYPES)}. Sizes are bytes of that type; "
-            "with --wire they are those of float32, of which fewer are sent.",
+            help=f"Type of the numbers by NCCL's name: {', '.join(DATATYPES)}. Sizes are bytes of that type. "
+            "With --wire they are bytes of float32, and fewer are sent.",
         ),
     ] = None
     op: Annotated[
@@ -109,7 +109,7 @@ class BenchChoices:
             "-c",
             "--check-results",
             metavar="N",
-            help="All results of each run are checked, after its time is taken: 1.",
+            help="Only 1: every run's results are checked, after its time is taken.",
         ),
     ] = 1
 

@@ -151,8 +151,8 @@ class NetworkChoices:
         typer.Option(
             min=1,
             max=MAX_SWITCH_SLOTS,
-            help="Aggregation slots that each switch has for all jobs together. The hosts of a job that gets "
-            "none add up its gradients themselves.",
+            help="With --ina: aggregation slots that each switch has for all jobs together. The hosts of a "
+            "job that gets none add up its gradients themselves.",
         ),
     ] = SWITCH_SLOTS
     slots: Annotated[
@@ -160,15 +160,16 @@ class NetworkChoices:
         typer.Option(
             min=LEAST_SLOTS,
             max=MAX_WINDOW,
-            help="Aggregation slots that each tree asks for: its window. Default: from the link rate.",
+            help="With --ina: aggregation slots that each tree asks for, its window. Default: from the link "
+            "rate.",
             show_default=False,
         ),
     ] = None
     elements: Annotated[
         int,
         typer.Option(
-            help=f"Numbers in each aggregation packet: {either([*map(str, ELEMENTS)])}; {ELEMENTS[-1]} "
-            f"needs a fabric with mtu={mtu_needed(ELEMENTS[-1])} or more."
+            help=f"With --ina: numbers in each aggregation packet: {either([*map(str, ELEMENTS)])}; "
+            f"{ELEMENTS[-1]} needs a fabric with mtu={mtu_needed(ELEMENTS[-1])} or more."
         ),
     ] = DEFAULT_ELEMENTS
     wire: Annotated[
@@ -176,17 +177,16 @@ class NetworkChoices:
         typer.Option(
             metavar="|".join(DTYPES),
             autocompletion=completing(DTYPES),
-            help="Type in which gradients are sent and added. What allreduces, and other operations that "
-            "add, have as float32 is converted: float16 and bfloat16 halve its bytes. What is only copied "
-            "stays as it is.",
+            help="Type in which gradients are sent and added: float16 and bfloat16 halve the bytes of "
+            "float32. What is only copied, as in an allgather, stays as it is.",
         ),
     ] = FLOAT32
     keys: Annotated[
         str | None,
         typer.Option(
             metavar=f"{RESNET50}|FILE",
-            help="The tensors in the buffer, for parameter servers that get whole ones (ps:servers=4,keys): "
-            "those of ResNet-50, or a file with a name and a number of float32 elements in each line.",
+            help="With ps:servers=K,keys, whose servers hold whole tensors: the tensors in the buffer, those "
+            "of ResNet-50 or of a file with a name and a number of float32 elements in each line.",
             show_default=False,
         ),
     ] = None
@@ -195,9 +195,10 @@ class NetworkChoices:
         typer.Option(
             metavar="|".join(PACES),
             autocompletion=completing(PACES),
-            help="When a receiver announces that it is ready. early: as soon as the bytes allow, with two "
-            "buffers for each sender, so the notice is out before the data are ready; step: when it is done "
-            "with the step before. Default: as the algorithm does by itself.",
+            help="When a receiver announces that it is ready for a message. Default: as the algorithm does "
+            "by itself.\n"
+            "early: as soon as the bytes allow, with two buffers for each sender, so before data are ready\n"
+            "step: when it is done with the step before",
             show_default=False,
         ),
     ] = None
@@ -206,8 +207,8 @@ class NetworkChoices:
         str,
         typer.Option(
             metavar="TIME",
-            help="Delay every send by this much, e.g. 50ms, as a slow core would. It is latency and fills "
-            "nothing: delays of one rank's sends run side by side. At most 10s.",
+            help="Delay every send by this much, e.g. 50ms, as a slow core would. It is latency, not "
+            "load: the delays of one rank's sends run side by side. At most 10s.",
         ),
     ] = "0"
     order: Annotated[
@@ -215,8 +216,9 @@ class NetworkChoices:
         typer.Option(
             metavar="|".join(ORDERS),
             autocompletion=completing(ORDERS),
-            help="Which send of a rank leaves first. fifo: each when it may, so operations in flight share "
-            "the link; newest-first: one operation at a time, the one that began last.",
+            help="Which send of a rank leaves first.\n"
+            "fifo: each as soon as it may, so operations in flight share the link\n"
+            "newest-first: one operation at a time, the one that began last",
         ),
     ] = FIFO
 
@@ -275,8 +277,8 @@ class TrafficChoices:
         int | None,
         typer.Option(
             metavar="N",
-            help="Send the job as it would be with N ranks in all: buffers, buckets and the batch of each "
-            "rank stay, further ranks compute as captured ones do; the number of parameter servers stays.",
+            help="Send the job as it would be with N ranks in all. Buffers, buckets, the batch of each rank "
+            "and the number of parameter servers stay the same; further ranks compute as captured ones do.",
             show_default=False,
         ),
     ] = None
@@ -340,7 +342,7 @@ class RunChoices:
             "-w",
             metavar="N",
             min=0,
-            help="Number of repeats before those that count, as TCP begins slowly.",
+            help="Number of repeats to send first that do not count, as TCP begins slowly.",
         ),
     ] = 0
     reroute: Annotated[

@@ -58,7 +58,7 @@ TABLE = (
     Command("setup", START, "Install what is missing (root). ./gradwire does this by itself at first use."),
     Command("inspect", TRACES, "Show what a job sent, how long its iterations took and what slowed it."),
     Command("extract", TRACES, "Write what a captured job communicated to a workload file."),
-    Command("make", PLANS, "Write the workload of a made-up job: easgd, gossip, dlrm or ps."),
+    Command("make", PLANS, "Write the workload of a job that nobody captured, of one of six kinds."),
     Command("fabric", PLANS, "Compare fabrics: hosts, switches, cables, bisection, oversubscription."),
     Command("plan", PLANS, "Decide every send, port and path of a run in advance, and predict its time."),
     Command(
@@ -116,7 +116,10 @@ def application(typed: str | None = None) -> typer.Typer:
         name=PROGRAM,
         cls=HelpGroup,
         help="Read packet captures of distributed training, and replay them as real packets on emulated "
-        "networks.",
+        "networks.\n\n"
+        "gradwire plan --help\n"
+        "gradwire inspect traces/samples/ddp_gloo_8\n"
+        "sudo gradwire demo",
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )

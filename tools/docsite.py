@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from gradwire.tools.help import Page, is_example
+from gradwire.tools.help import Page
 from gradwire.tools.manpages import page_named
 
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE")
@@ -61,7 +61,7 @@ def command_page(page: Page) -> str:
 def _lines(page: Page) -> Iterator[str]:
     yield from (f"# {page.name}", "", "```", page.usage, "```", "")
     for paragraph in page.paragraphs:
-        yield from ("```sh", paragraph, "```", "") if is_example(paragraph) else (_plain(paragraph), "")
+        yield from (_plain(paragraph), "")
     for title, rows in page.sections.items():
         yield from (f"## {title}", "")
         for name, text in rows:
@@ -69,6 +69,8 @@ def _lines(page: Page) -> Iterator[str]:
             first, *others = text.split("\n")
             yield f":   {_plain(first) or '–'}" + "".join(f"<br>{_plain(line)}" for line in others)
             yield ""
+    if page.examples:
+        yield from ("## Examples", "", "```sh", *page.examples, "```", "")
 
 
 def _plain(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What `--help` prints: usage, what the command does, and two columns, names and their texts.
+"""What `--help` prints: usage, what the command does, names and their texts in two columns, examples.
 
 As wide as the terminal.  Typer's own page gives each option five columns, of which the last, its text, gets
 what the widest names of the other four leave: a word a line in the worst case.  Here a long name has a line
@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import typer.core
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from gradwire import COMMAND
 from gradwire.tools.console import console
 from gradwire.traces.units import did_you_mean
 
 MOST_NAME = 28  # columns; a longer name has a line of its own
-EXAMPLE = "gradwire "  # paragraphs that begin with it are command lines, which stay as they are
+EXAMPLES = ("gradwire ", "sudo gradwire ")  # a paragraph that begins with one is command lines
 Row = tuple[str, str]
 
 
@@ -27,13 +28,15 @@ Row = tuple[str, str]
 class Page:
     """Everything that is said of a command, by `--help` and by its man page.
 
-    `name` is what is typed: `gradwire plan`.  `sections` have names with their texts, by title.
+    `name` is what is typed: `gradwire plan`.  `sections` have names with their texts, by title.  `examples`
+    are command lines, as they are typed here: in a checkout they begin with `./gradwire`.
     """
 
     name: str
     usage: str
     paragraphs: tuple[str, ...]
     sections: Mapping[str, tuple[Row, ...]]
+    examples: tuple[str, ...] = ()
 
 
 class HelpCommand(typer.core.TyperCommand):
@@ -79,17 +82,15 @@ def page_of(command: Any, context: Any) -> Page:
     if commands:
         words.append("COMMAND …")
     sections = {title: tuple(rows) for title, rows in (arguments | options | commands).items() if rows}
-    return Page(context.command_path, " ".join(words), tuple(_paragraphs(command.help or "")), sections)
-
-
-def is_example(paragraph: str) -> bool:
-    """Whether a paragraph is of command lines."""
-    return paragraph.startswith(EXAMPLE)
-
-
-def _paragraphs(text: str) -> Iterable[str]:
-    for paragraph in text.split("\n\n"):
-        yield paragraph if is_example(paragraph) else " ".join(paragraph.split())
+    paragraphs = (command.help or "").split("\n\n")
+    prose = tuple(" ".join(each.split()) for each in paragraphs if not each.startswith(EXAMPLES))
+    examples = tuple(
+        line.replace("gradwire", COMMAND, 1)
+        for each in paragraphs
+        if each.startswith(EXAMPLES)
+        for line in each.splitlines()
+    )
+    return Page(context.command_path, " ".join(words), prose, sections, examples)
 
 
 def _shown(page: Page) -> str:
@@ -99,13 +100,13 @@ def _shown(page: Page) -> str:
         to.print(Text.assemble(("Usage: ", "yellow"), (page.usage, "bold")))
         for paragraph in page.paragraphs:
             to.print()
-            to.print(_example(paragraph) if is_example(paragraph) else Text(paragraph))
+            to.print(Text(paragraph))
         _print_sections(to, page.sections)
+        if page.examples:
+            to.print()
+            to.print(Text("Examples", style="yellow"))
+            to.print(Padding(Text("\n".join(page.examples), style="cyan"), (0, 0, 0, 2)))
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
-
-
-def _example(paragraph: str) -> RenderableType:
-    return Padding(Text(paragraph, style="cyan"), (0, 0, 0, 2))
 
 
 def _print_sections(to: Console, sections: Mapping[str, Iterable[Row]]) -> None:

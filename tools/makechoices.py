@@ -28,7 +28,7 @@ MAX_COUNT = 1_000_000  # samples, values, indices
 _COLLECTIVE = "collective: all ranks compute, and then do one collective together"
 _LAYERWISE = "layerwise: each layer's allreduce beside the computing of the others"
 _EASGD = "easgd: elastic averaging of workers that each have a model"
-_GOSSIP = "gossip: each rank averages its model with that of a drawn other one"
+_GOSSIP = "gossip: each rank averages its model with that of another, drawn at random"
 _DLRM = "dlrm: a recommendation model, with embedding tables on its ranks"
 _PS = "ps: parameter servers, and workers that may run ahead of each other"
 
@@ -88,7 +88,7 @@ class LayerwiseChoices:
         str,
         typer.Option(
             metavar="N,N,…",
-            help="How the bytes of the model are shared out over layers, the first layer first.",
+            help="How the bytes of the model are shared out over layers, the first layer first: 1,1,2.",
             rich_help_panel=_LAYERWISE,
         ),
     ] = "1,1,1,1"
@@ -112,8 +112,8 @@ class EasgdChoices:
         typer.Option(
             metavar="NAME",
             help="Who talks when.\n"
-            "round-robin: a centre meets one worker in each iteration, by turns\n"
-            "async: each worker meets it when it has computed, one at a time, first come, first served\n"
+            "round-robin: the centre meets one worker in each iteration, by turns\n"
+            "async: each worker meets it when it has computed; one at a time, first come, first served\n"
             "hogwild: the same without waiting for each other\n"
             "sync1: all workers compute, then their weights are added up along a tree at the centre\n"
             "sync2: the same with the centre on one of the workers\n"
@@ -156,8 +156,8 @@ class GossipChoices:
         typer.Option(
             metavar="NAME",
             help="Who sends to whom in a round.\n"
-            "push: every rank to a drawn other one\n"
-            "pull: a drawn other one to every rank, from a snapshot\n"
+            "push: every rank to another, drawn at random\n"
+            "pull: to every rank another, drawn at random, from a snapshot\n"
             "permutation: as push, but every rank is drawn once",
             rich_help_panel=_GOSSIP,
         ),

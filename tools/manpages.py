@@ -6,7 +6,7 @@ from pathlib import Path
 import typer.main
 
 import gradwire
-from gradwire.tools.help import Page, is_example, page_of
+from gradwire.tools.help import Page, page_of
 from gradwire.traces.files import write_whole
 
 SECTION = 1
@@ -63,7 +63,7 @@ def _lines(page: Page, others: list[str]) -> Iterator[str]:
     yield _escaped(f"[{rest}")
     yield ".SH DESCRIPTION"
     for paragraph in page.paragraphs:
-        yield from _paragraph(paragraph)
+        yield from (".PP", _escaped(paragraph))
     for heading, rows in page.sections.items():
         yield f'.SH "{_escaped(heading).upper()}"'
         for name, text in rows:
@@ -71,18 +71,10 @@ def _lines(page: Page, others: list[str]) -> Iterator[str]:
     yield '.SH "EXIT STATUS"'
     for code, text in EXIT_CODES:
         yield from _row(code, text)
+    if page.examples:
+        yield from (".SH EXAMPLES", ".nf", *map(_escaped, page.examples), ".fi")
     yield '.SH "SEE ALSO"'
     yield ",\n".join(f".BR {_escaped(each)} ({SECTION})" for each in others)
-
-
-def _paragraph(text: str) -> Iterator[str]:
-    yield ".PP"
-    if not is_example(text):
-        yield _escaped(text)
-        return
-    yield ".nf"
-    yield from (f"    {_escaped(line)}" for line in text.split("\n"))
-    yield ".fi"
 
 
 def _row(name: str, text: str) -> Iterator[str]:

@@ -52,27 +52,27 @@ def _fabric_help() -> str:
 
 FABRIC_HELP = _fabric_help()
 MEANINGS = {  # of the choices' names; docs/collectives.md and docs/policies.md say more
-    "as-captured": "as recognised in the capture; gloo's ring where nothing was",
+    "as-captured": "as recognised in the capture; gloo's ring where none was recognised",
     "ring": "reduce-scatter, then all-gather, in 2(p−1) steps",
     "halving-doubling": "partners at distance 1, 2, 4, …, then back; 2 log₂ p steps",
     "halving-doubling:far": "the same with the farthest partner first, at distance p/2",
     "recursive-doubling": "the whole buffer with partners at distance 1, 2, 4, …; log₂ p steps",
     "all-pairs": "each rank adds up one p-th for all others; two steps",
-    "tree:flat": "up to rank 0 and back; every rank is rank 0's child",
+    "tree:flat": "up to rank 0 and back; every other rank is a child of rank 0",
     "tree:binomial": "the same along a binomial tree, in ⌈log₂ p⌉ steps each way",
-    "tree:in-order-binomial": "its subtrees have ranks side by side",
+    "tree:in-order-binomial": "a binomial tree whose subtrees are of neighbouring ranks",
     "tree:chain": "each rank is the child of the one before",
-    "tree:binary": "two children a rank",
+    "tree:binary": "two children for each rank",
     "tree:chains": "four chains side by side",
-    "double-binary-tree": "two trees, each rank a leaf of one; half of the buffer in each, in pieces",
-    "hierarchical": "rings under each first switch, and across them",
+    "double-binary-tree": "two trees, each rank a leaf of one; half of the buffer through each, in pieces",
+    "hierarchical": "a ring of the ranks on each first switch (a host's own), then rings across them",
     "hierarchical:grid": "the same with the rows of a grid of the ranks in place of switches",
-    "2d-ring": "allreduces along one dimension of a grid, then the other, a quarter each way",
+    "2d-ring": "on a grid: rings along its rows and its columns, a quarter of the buffer in each direction",
     "multitree": "a tree from each rank, grown along the fabric's free links step by step",
     "multitree:reference": "the same with the authors' rule for when a step ends",
     "ps:LAYOUT": "parameter servers: central, servers=K, colocated, hierarchical; more: docs/collectives.md",
     "topk:RHO": "every rank sends its RHO largest numbers, as pairs of index and value: topk:1%",
-    "gtopk:RHO": "pairs of two ranks are merged and the largest kept, up a tree; the last ones go to all",
+    "gtopk:RHO": "ranks merge their RHO largest two by two, up a tree; what is left goes to all",
     "hitopk:RHO": "each first switch's ranks add up shards, whose RHO largest numbers go between switches",
     "ina": "in-network aggregation: switches add the gradients up",
     "ina:leaf": "each rank's first switch adds; a ring of hosts does the rest",
@@ -81,14 +81,14 @@ MEANINGS = {  # of the choices' names; docs/collectives.md and docs/policies.md 
     "linear": "rank r on host r",
     "random": "hosts drawn from the seed",
     "hdrm": "EFLOPS' rank map for halving-doubling on a BiGraph",
-    "alternating": "ring on a BiGraph with a link for each flow: ranks on either layer in turn",
+    "alternating": "for a ring on a BiGraph: ranks on its two layers in turn, a link for each flow",
     "by-leaf": "ranks that follow each other share a leaf, whatever the hosts' numbers",
     "cyclic": "one rank on each leaf in turn, so that ranks that follow each other share none",
-    "snake": "ring on a torus or a mesh: row after row, every other one backwards",
+    "snake": "for a ring on a torus or a mesh: row after row, every other row backwards",
     "ecmp": "equal-cost multipath: a hash of the 5-tuple chooses the path",
     "dmodk": "the destination's number chooses the way up",
     "direct": "a BiGraph's only path between its halves",
-    "planned": "spreads flows that are active together, from the schedule",
+    "planned": "spreads flows that the schedule has active at the same time",
     "adaptive": "ecmp, until the controller moves large flows off full links",
 }
 
@@ -100,7 +100,9 @@ def _choices_help(does: str, names: Sequence[str]) -> str:
 
 ALGORITHMS = tuple(dict.fromkeys((*CHOICES, *algorithm_names())))
 ALGORITHM_HELP = _choices_help(
-    "Algorithm for every allreduce, or for the only other kind of collective.", ALGORITHMS
+    "Algorithm for every allreduce; in a job without allreduces, for its only kind of collective. p: number "
+    "of ranks.",
+    ALGORITHMS,
 )
 PLACEMENT_HELP = _choices_help("How ranks are placed on hosts.", placement_names())
 ROUTES_HELP = _choices_help("How flows are routed.", policy_names())
@@ -165,7 +167,7 @@ ControllerOption = Annotated[
     typer.Option(
         autocompletion=completing(CONTROLLERS),
         metavar="LIBRARY",
-        help=f"What the controller runs under: {OS_KEN}, or {RYU} (Ryu 4.34; made by setup --ryu).",
+        help=f"OpenFlow library of the controller: {OS_KEN}, or {RYU} (Ryu 4.34; after setup --ryu).",
     ),
 ]
 SwitchOption = Annotated[
@@ -227,7 +229,9 @@ CapturesOption = Annotated[
 VerboseOption = Annotated[
     bool,
     typer.Option(
-        "--verbose", "-v", help="Print all notes below a table; else they have no more lines than the table."
+        "--verbose",
+        "-v",
+        help="Print all notes below a table; without it, no more lines of them than the table has.",
     ),
 ]
 MachinesOption = Annotated[
@@ -235,7 +239,7 @@ MachinesOption = Annotated[
     typer.Option(
         "--machines",
         metavar="FILE",
-        help="Carry the fabric on the machines in this YAML file, which are reached by ssh "
+        help="Spread the fabric over the machines in this YAML file, which are reached by ssh "
         "(docs/machines.md).",
         show_default=False,
     ),
@@ -245,9 +249,9 @@ WatchOption = Annotated[
     typer.Option(
         "--watch",
         metavar="[=PORT|terminal]",
-        help="Show what goes on: links coloured by load, queues, drops, how far each rank is, what the "
-        "controller does. On a page of this machine's loopback, at port 8470 or PORT (0: any free one), "
-        "or in the terminal.",
+        help="Show live what goes on: links coloured by load, queues, drops, how far each rank is, what "
+        "the controller does. In a browser, by a page on this machine's loopback at port 8470 or PORT (0: "
+        "any free one), or in the terminal.",
         show_default=False,
     ),
 ]

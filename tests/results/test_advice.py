@@ -1,7 +1,6 @@
 """Savings are those of closed forms; what cannot be known is refused; the commands are ones that exist."""
 
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from gradwire.planning.capturefabric import capture_fabric, rates_of
 from gradwire.planning.experiment import Experiment, cells
@@ -23,7 +21,7 @@ from gradwire.planning.plan import Plan
 from gradwire.planning.transport import payload_efficiency
 from gradwire.results.advice import COMPANY, Advice, Proposal, advise
 from gradwire.results.laboratory import planned
-from gradwire.tools.cli import application, main
+from gradwire.tools.cli import main
 from gradwire.tools.inspectpage.page import page
 from gradwire.tools.options import parse_iterations, parse_slow
 from gradwire.traces.analysis.analysis import Analysis, analyse
@@ -36,6 +34,7 @@ from gradwire.traces.recognition.recognise import find_job, workload_of
 from gradwire.traces.schedules.straggling import straggling
 from gradwire.traces.units import show_s
 from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
+from tests.commandlines import options_of
 from tests.made_analysis import MS, made_analysis
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
@@ -305,16 +304,6 @@ def test_of_few_iterations_no_late_rank_is_named() -> None:
     assert "A late rank: 2 iterations are too few to say what it costs" in made.not_said
 
 
-def parsed(command: str) -> tuple[str, dict[str, Any]]:
-    """The command's name and its options, as its own parser reads them."""
-    words = shlex.split(command)
-    words = words[1:] if words[0] == "sudo" else words
-    assert words[0] == "./gradwire"
-    group = typer.main.get_command(application(words[1]))
-    context = group.commands[words[1]].make_context(words[1], words[2:])  # type: ignore[attr-defined]
-    return words[1], context.params
-
-
 def as_list(value: Any) -> Sequence[str]:
     return [value] if isinstance(value, str) else value
 
@@ -326,7 +315,7 @@ def test_the_commands_of_a_bounded_job_are_ones_that_can_be_planned(sample: str)
     _, workload, _ = sampled(sample)
     assert made.changes
     for change in made.changes:
-        name, options = parsed(change.command)
+        name, options = options_of(change.command)
         assert name == "replay"
         assert options["job"] == [SAMPLES / sample]
         fabrics = [parse_fabric(spec) for spec in as_list(options["fabric"])]
@@ -348,7 +337,7 @@ def test_fast_links_are_planned_and_hostile_names_stay_words(tmp_path: Path) -> 
     made = advise(analysis, lambda: ring_job(slow), None, [name, "--rank-map", "r 1.yaml"])
     assert made is not None
     (change,) = made.changes
-    command, options = parsed(change.command)
+    command, options = options_of(change.command)
     assert command == "plan"
     assert options["job"] == [Path(name)]
     assert options["rank_map"] == Path("r 1.yaml")

@@ -6,14 +6,17 @@ from pathlib import Path
 import pytest
 import typer
 
+from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.placement import PLACEMENTS
 from gradwire.planning.routing.policies import BUILT_IN
 from gradwire.tools import cli
 from gradwire.tools.console import PIPE_COLUMNS
 from gradwire.tools.options import MEANINGS
 from gradwire.traces.schedules.names import CHOICES
+from tests.commandlines import options_of
 
-DOCS = (Path(__file__).parents[2] / "docs" / "commandline.md").read_text()
+ROOT = Path(__file__).parents[2]
+DOCS = (ROOT / "docs" / "commandline.md").read_text()
 COMMANDS = [command.name for command in cli.TABLE if command.exists]
 # Another captured job in plan and replay, one to train in capture and trust; a cluster, and to install Ray.
 TWO_KINDS = {"--beside", "--ray"}
@@ -86,6 +89,23 @@ def test_an_option_that_does_not_do_the_same_everywhere_is_explained_in_the_docs
     table = DOCS.split("## Options of several commands\n")[1]
     cells = re.findall(r"^\|([^|]*)\|", table, re.MULTILINE)
     assert {option for cell in cells for option in re.findall(r"`(--[\w-]+)`", cell)} == several
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_page_ends_with_command_lines_that_the_command_takes(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each on one line; the fabrics that they name can be built, and the files of the project are there."""
+    _, heading, examples = page(name, capsys).rpartition("\nExamples\n")
+    assert bool(heading) == (name != "part")  # which nobody types
+    for line in map(str.strip, examples.splitlines() if heading else ()):
+        named, options = options_of(line)
+        assert named == name or (name, named) == ("runs", "report")
+        fabrics = options.get("fabric") or options.get("specs") or options.get("spec") or []
+        for spec in [fabrics] if isinstance(fabrics, str) else fabrics:
+            assert parse_fabric(spec).hosts
+        for path in re.findall(r"\b(?:traces|labs|tests|docs)/\S+", line):
+            assert (ROOT / path).exists(), line
 
 
 @pytest.mark.parametrize("columns", [50, 80, 160])

@@ -5,12 +5,11 @@ import shlex
 from pathlib import Path
 
 import pytest
-import typer.main
 from typer.exceptions import TyperException
 from typer.testing import CliRunner
 
 from gradwire.tools import cli
-from gradwire.tools.help import HelpGroup
+from tests.commandlines import options_of
 
 ROOT = Path(__file__).parents[2]
 LABS = ROOT / "labs"
@@ -53,13 +52,6 @@ def test_what_the_pages_work_out_by_hand_is_what_is_planned(tmp_path: Path) -> N
     assert "fails" not in said
 
 
-def check_options(*words: str) -> None:
-    """Raise what Typer does for an option or an argument that a command has not."""
-    group = typer.main.get_command(cli.application(words[0]))
-    assert isinstance(group, HelpGroup)
-    group.commands[words[0]].make_context(words[0], list(words[1:]))
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
 def test_the_commands_on_a_page_work(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those without root are carried out, one after the other; of others the options are read."""
@@ -67,9 +59,8 @@ def test_the_commands_on_a_page_work(page: Path, tmp_path: Path, monkeypatch: py
     lines = [line for line in commands(page) if "./gradwire " in line]
     assert lines
     for line in lines:
-        program, *words = shlex.split(line.removeprefix("sudo ").replace(" runs/", f" {tmp_path}/"))
-        assert program == "./gradwire"
-        check_options(*words)
+        options_of(line)
+        _, *words = shlex.split(line.removeprefix("sudo ").replace(" runs/", f" {tmp_path}/"))
         if words[0] == "run":
             assert set(words[1:]) & NAMES, line
         elif not line.startswith("sudo "):
@@ -79,7 +70,7 @@ def test_the_commands_on_a_page_work(page: Path, tmp_path: Path, monkeypatch: py
 
 def test_a_command_with_an_option_that_there_is_not_is_found() -> None:
     with pytest.raises(TyperException):
-        check_options("up", "star:hosts=2", "--rotues", "ecmp")
+        options_of("./gradwire up star:hosts=2 --rotues ecmp")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)

@@ -43,6 +43,9 @@ def audit(
     and link by link. This needs no root.
 
     Exit code 3: a run's counters disagree with its plan.
+
+    gradwire audit plan.json
+    gradwire audit plan.json --svg load.svg
     """
     from gradwire.tools.work.audit import audit_all
 

@@ -53,13 +53,13 @@ def bench(
 ) -> None:
     """Measure a collective over a range of sizes, as nccl-tests does, on emulated fabrics.
 
-    gradwire bench allreduce -b 1MiB -e 8MiB --fabric fat-tree:k=4,levels=2,rate=50M
+    sudo gradwire bench allreduce -b 1MiB -e 8MiB --fabric fat-tree:k=4,levels=2,rate=50M
 
     In the result, `ratio` is the measured time divided by the shortest time that
     any fabric with these host links could reach, latency not counted. Columns, sizes
     (64K is 65,536 bytes, as 64KiB is) and the options -b -e -i -f -d -o -n -w -c -J
-    are those of nccl-tests; the columns are of its in-place half. Where nothing is
-    said, its -n 20, -w 1 and -i 1M are -n 5, -w 0 and -f 2 here.
+    are those of nccl-tests; the columns are of its in-place half. The defaults
+    differ: -n 5, -w 0 and -f 2 here, -n 20, -w 1 and -i 1M there.
 
     Exit code 3: a row is not valid.
     """

@@ -67,20 +67,20 @@ def capture(  # noqa: PLR0913, PLR0917 - a parameter for each option
     ] = None,
     snaplen: SnaplenOption = 128,
     keep_payload: Annotated[
-        bool, typer.Option("--keep-payload", help="Also keep the whole packets, in DIR/whole.")
+        bool, typer.Option("--keep-payload", help="Also keep the whole packets, in PATH/whole.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run a training job, one rank on each host of an emulated network, and capture what it sends.
 
-    gradwire capture ddp --model resnet18 --ranks 8
-    gradwire capture ps --servers 2 --workers 4 --async
-    gradwire capture --ranks 4 -- python train.py
-    gradwire capture --ranks 4 --once -- mpirun -np 4 ./allreduce
-    gradwire capture ddp --fabric leaf-spine:leaves=2,spines=1,hosts=4 --beside "ps --workers 3"
+    sudo gradwire capture ddp --model resnet18 --ranks 8
+    sudo gradwire capture ps --servers 2 --workers 4 --async
+    sudo gradwire capture --ranks 4 -- python train.py
+    sudo gradwire capture --ranks 4 --once -- mpirun -np 4 ./allreduce
+    sudo gradwire capture ddp --fabric fat-tree:k=4 --beside "ps --workers 3"
 
-    The folder then holds a capture of each host, the rank of each host, the
-    ranks' own logs, and a manifest (docs/capture.md). The packets are decoded
+    The folder (--out) then holds a capture of each host, the rank of each host,
+    the ranks' own logs, and a manifest (docs/capture.md). The packets are decoded
     at once and compared with the logs.
 
     Your own program finds RANK, WORLD_SIZE, MASTER_ADDR and so on in its

@@ -52,6 +52,9 @@ def controller(
     says when all have them; Ctrl-C ends it. The switches must have the fabric's
     dpids and port numbers, and the hosts must know each other's MAC addresses
     (`mn --arp`). A PLAN has its own routes; --routes is for a SPEC.
+
+    gradwire controller fat-tree:k=4
+    gradwire controller plan.json --port 6633
     """
     if what.endswith(".json"):
         source = [what]

@@ -33,6 +33,9 @@ def demo(
     with halving-doubling, with hashed routes (ECMP) and with routes that avoid
     congestion. The report page is report.html in the --out folder, unless
     --html names another file. Exit code 3: a row is not valid.
+
+    sudo gradwire demo
+    sudo gradwire demo --line-rate 100M --html demo.html
     """
     from gradwire.tools.work.demo import show_demo
 

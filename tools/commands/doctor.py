@@ -30,6 +30,8 @@ def doctor(
 
     The exit code is 1 if the demo cannot run here. Some checks need root;
     without it, their state is unknown.
+
+    gradwire doctor
     """
     checks = all_checks()
     ready = can_run_demo(checks)

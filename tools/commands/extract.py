@@ -13,6 +13,8 @@ def extract(
 
     The file lists collectives and messages in order, and how long each rank
     computed between them. `plan` and `replay` read it.
+
+    gradwire extract traces/samples/ddp_gloo_8 -o job.workload.json
     """
     from gradwire.tools.work.extract import write_captured_job
 

@@ -40,7 +40,11 @@ def fabric(
     """Compare fabrics: hosts, switches, cables, bisection, oversubscription and paths.
 
     The fabrics should have the same number of hosts; a note says if they do not. With --radix: which
-    fabrics one can build of switches with so many ports, and what they would cost.
+    fabrics one can build of switches with N ports, and what they would cost.
+
+    gradwire fabric fat-tree:k=4 leaf-spine:leaves=4,spines=2,hosts=4
+    gradwire fabric fat-tree:k=4,rate=1G --svg fat-tree.svg
+    gradwire fabric --radix 32
     """
     from gradwire.tools.work.fabric import compare_fabrics, list_sizes
 

@@ -60,7 +60,7 @@ RateOption = Annotated[
     str | None,
     typer.Option(
         metavar="RATE",
-        help="Send at this rate in bit/s, over all hosts together, e.g. 500M; the links have their own.",
+        help="Send at this rate in bit/s, over all hosts together, e.g. 500M; links keep their own.",
         show_default=False,
     ),
 ]
@@ -102,6 +102,9 @@ def inject(  # noqa: PLR0913, PLR0917 - a parameter for each option
     Give at most one of --speed, --pps, --rate and --topspeed.
 
     Exit code 3: the machine was too slow, or a capture lost packets.
+
+    sudo gradwire inject traces/samples/ddp_gloo_8
+    sudo gradwire inject traces/samples/ddp_gloo_8 --fabric star:hosts=9,rate=50M --speed 1/2
     """
     from gradwire.tools.work.inject import inject_captures
 

@@ -46,7 +46,7 @@ def inspect(  # noqa: PLR0913, PLR0917 - a parameter for each option
         typer.Option(
             "--verify",
             metavar="N",
-            help="First read N packets of each file with tshark as well, and compare them field by field.",
+            help="First compare N packets of each file with what tshark reads, field by field.",
             min=1,
             show_default=False,
         ),
@@ -58,6 +58,9 @@ def inspect(  # noqa: PLR0913, PLR0917 - a parameter for each option
 
     A summary comes first, then what to do next, then tables of the traffic
     between ranks, collectives, iterations, flows and bursts, and the losses.
+
+    gradwire inspect traces/samples/ddp_gloo_8
+    gradwire inspect traces/samples/ddp_gloo_8 --html inspect.html
     """
     from gradwire.tools.work.inspect import inspect_captures
 

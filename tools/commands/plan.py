@@ -50,7 +50,7 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
             "--seeds",
             metavar="N|A..B",
             help="Plan with each of these seeds, e.g. 0..9, and show the least, mean and longest time: "
-            "of a random placement, or of routes by a hash, one seed is one draw.",
+            "a seed is one draw of a random placement, or of routes by a hash.",
             show_default=False,
         ),
     ] = None,
@@ -65,6 +65,9 @@ def plan(  # noqa: PLR0913, PLR0917 - a parameter for each option
     combination is one row, and the last line says which is best. With --seeds
     each row is a span over seeds. Given a plan.json, `plan` shows it and refuses
     options that the plan has already fixed.
+
+    gradwire plan traces/samples/ddp_gloo_8 --fabric fat-tree:k=4 --fabric bigraph:n=4,m=2
+    gradwire plan traces/samples/ddp_gloo_8 --algorithm halving-doubling -o plan.json
     """
     if seeds:
         refuse_given(

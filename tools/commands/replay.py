@@ -27,6 +27,9 @@ def replay(
     machine was fast enough to believe its time.
 
     Exit code 3: a row is not valid.
+
+    sudo gradwire replay traces/samples/ddp_gloo_8 --fabric fat-tree:k=4 --fabric bigraph:n=4,m=2
+    sudo gradwire replay traces/samples/ddp_gloo_8 --iteration 2 --watch
     """
     from gradwire.tools.work.replay import replay_job
 

@@ -32,6 +32,9 @@ def reproduce(
     file.
 
     Exit code 3: a figure is not as the closed form says, or a run is not valid.
+
+    gradwire reproduce gossip --plan-only
+    sudo gradwire reproduce gossip
     """
     from gradwire.tools.work.reproduce import reproduce_paper
 

@@ -31,8 +31,8 @@ def run(
 ) -> None:
     """Run labs: files that say what is sent, where, and what is expected of it.
 
-    gradwire run lab.yaml
-    gradwire run --check lab.yaml
+    gradwire run --check labs/01-oversubscription/lab.yaml
+    sudo gradwire run labs/01-oversubscription/lab.yaml
 
     The keys of a lab are the options of plan, replay and bench (docs/labs.md).
     All labs are read, and those that send packets planned, before anything is

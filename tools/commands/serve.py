@@ -24,8 +24,8 @@ def serve(
 
     For pages that lie on another machine or in the lab VM, whose Vagrantfile
     forwards the port. It listens on loopback alone and changes nothing. Hidden
-    files and symbolic links are left out. As root it becomes the user who
-    called sudo, or nobody.
+    files and symbolic links are left out. Started as root, it
+    runs as the user who called sudo, or as nobody.
     """
     from gradwire.tools.work.serve import serve_folder
 

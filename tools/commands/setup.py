@@ -24,6 +24,10 @@ def setup(
     ns3: Annotated[bool, typer.Option("--ns3", help="Also install ns-3, for plan --engine packets.")] = False,
     docs: Annotated[bool, typer.Option("--docs", help="Also install MkDocs, for gradwire docs.")] = False,
 ) -> None:
-    """Install what is missing: Debian packages (needs root), Python packages and the compiled switch."""
+    """Install what is missing: Debian packages (needs root), Python packages and the compiled switch.
+
+    sudo gradwire setup
+    sudo gradwire setup --live
+    """
     wanted = {"--live": live, "--ryu": ryu, "--docs": docs, "--simgrid": simgrid, "--ns3": ns3, "--ray": ray}
     os.execv(SCRIPT, [str(SCRIPT), *(option for option, is_wanted in wanted.items() if is_wanted)])

@@ -46,16 +46,16 @@ def sweep(
         typer.Option(
             "--watch",
             metavar="[=PORT|terminal]",
-            help="Show how far it is, how long the rest takes and which cells are best, and of cells that "
-            "send packets what goes on. On a page of this machine's loopback, at port 8470 or PORT (0: any "
-            "free one), or in the terminal.",
+            help="Show live how far it is, how long the rest takes and which cells are best, and what goes "
+            "on in cells that send packets. In a browser, by a page on this machine's loopback at port 8470 "
+            "or PORT (0: any free one), or in the terminal.",
             show_default=False,
         ),
     ] = None,
     retry: Annotated[
         bool,
         typer.Option(
-            "--retry", help="Do cells again whose rows are not valid; else they are kept as they are."
+            "--retry", help="Do cells again whose rows are not valid; without it they are kept as they are."
         ),
     ] = False,
     as_json: JsonOption = False,

@@ -40,6 +40,9 @@ def test(
 
     The tests on a real network need root. Without root they are skipped, and
     so are those that take long (marked long). The last lines say so.
+
+    sudo gradwire test
+    gradwire test tests/traces -k gloo
     """
     failed = [] if arguments else [name for name, command in CHECKS.items() if not passes(name, command)]
     code = pytest(*arguments) if arguments else all_tests()

@@ -89,9 +89,9 @@ def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
 ) -> None:
     """Train a job live on each fabric, replay each capture on each, and compare the iteration times.
 
-    gradwire trust ddp --fabric star:hosts=4,rate=20M --fabric star:hosts=4,rate=100M
-    gradwire trust ps --servers 2 --workers 4 --fabric star:hosts=6,rate=50M
-    gradwire trust --ranks 4 --fabric star:hosts=4 -- python train.py
+    sudo gradwire trust ddp --fabric star:hosts=4,rate=20M --fabric star:hosts=4,rate=100M
+    sudo gradwire trust ps --servers 2 --workers 4 --fabric star:hosts=6,rate=50M
+    sudo gradwire trust --ranks 4 --fabric star:hosts=4 -- python train.py
 
     The live time comes from the ranks' own logs. Replays read trimmed captures
     (--snaplen). Your own program must log an event iter0 to $GRADWIRE_LOG at

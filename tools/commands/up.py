@@ -44,6 +44,9 @@ def up(
     At the prompt type, for example, `h0 ping h5`, `iperf h0 h7`,
     `leaf0 dpctl dump-flows`, `switch spine0 stop` or `help`; docs/prompt.md has
     more. Everything is removed when you leave the prompt.
+
+    sudo gradwire up fat-tree:k=4,rate=100M
+    sudo gradwire up fat-tree:k=4 --watch
     """
     from gradwire.tools.work.up import start_fabric
 

@@ -1,0 +1,22 @@
+"""Command lines of help pages, docs and labs, read by the options of the command that they name."""
+
+import shlex
+from typing import Any
+
+import typer.main
+
+from gradwire.tools import cli
+from gradwire.tools.help import HelpGroup
+
+
+def options_of(line: str) -> tuple[str, dict[str, Any]]:
+    """The command that `sudo ./gradwire COMMAND …` names, and its options as its own parser reads them.
+
+    Raise what Typer does for an option or an argument that the command does not have, and AssertionError for
+    another program.
+    """
+    program, name, *words = shlex.split(line.removeprefix("sudo "))
+    assert program == "./gradwire", line
+    group = typer.main.get_command(cli.application(name))
+    assert isinstance(group, HelpGroup)
+    return name, group.commands[name].make_context(name, cli.with_watched_page(words)).params
