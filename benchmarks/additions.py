@@ -1,4 +1,4 @@
-"""How many contributions a second one processor adds up, the switch's action alone, without a network.
+"""How many contributions per second one processor adds up: the switch's action alone, without a network.
 
     sudo .venv/bin/python -m benchmarks.additions [--elements 64,256,2048] [--children 8] [--json]
 

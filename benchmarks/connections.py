@@ -1,4 +1,4 @@
-"""A capture of many short connections, made by hand: what a busy server sees within seconds."""
+"""A made-up capture of many short connections, as a busy server sees them within seconds."""
 
 import struct
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""How many rules a second go from the controller into the switches' tables, ours beside Open vSwitch.
+"""How many rules per second go from the controller into the switches' tables, ours beside Open vSwitch.
 
     sudo .venv/bin/python -m benchmarks.rules [--fabric SPEC] [--alltoall] [--switch gradwire|ovs|both]
 

@@ -1,5 +1,6 @@
-"""Does a replay know what a job would take with servers, or without? Both are trained live, and both captures
-are replayed as the other job.
+"""Does a replay know what a job would take with servers, or without them?
+
+Both are trained live, and both captures are replayed as the other job.
 
     sudo .venv/bin/python -m benchmarks.serverswap [--fabric star:hosts=6,rate=20M] [--model mlp]
         [--workers 4] [--servers 2] [--iterations 12] [--repeat 3] [--out DIR]

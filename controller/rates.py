@@ -1,5 +1,6 @@
-"""How fast each flow of a plan is, from the counters of its source's switch, and how much each port sends in
-total.
+"""How fast each flow of a plan is, and how much each port sends, from the switches' counters.
+
+A flow's rate comes from its source's switch.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""The channel to whoever watches a run: messages, each a JSON object with its `kind`, in datagrams.
+"""The channel from a run to its live view: messages, each a JSON object with its `kind`, in datagrams.
 
 Several processes put messages in, the run's own among them.  None ever waits long for the one that takes them
 out: what that is too slow for is lost, and the next message says how things are by then.

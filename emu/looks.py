@@ -1,5 +1,6 @@
-"""Looks at a network that carries traffic, a few a second, for whoever watches: what links carry now, what
-waits and was dropped in queues, how far the ranks are, what the controller did.
+"""Looks at a network that carries traffic, a few a second, for the live view.
+
+What links carry now, what waits and was dropped in queues, how far the ranks are, what the controller did.
 
 Nothing of it is part of a result.  A look takes at most a hundredth of a processor: a fabric of many ports is
 looked at less often.

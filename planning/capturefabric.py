@@ -1,5 +1,6 @@
-"""The fabric of a capture, the rates of its links and the hosts of its ranks: from the manifest that
-`capture` leaves in its folder.  An edge module: it reads files.
+"""The fabric on which a capture was made, its link rates and the hosts of its ranks.
+
+They are read from the manifest that `capture` leaves in its folder.  An edge module: it reads files.
 """
 
 import json

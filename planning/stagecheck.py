@@ -1,4 +1,4 @@
-"""Checks the operations of a plan that are done in groups, that send pairs, and that carry on others."""
+"""Checks a plan's operations that are done in groups, go on with what others left, or send pairs."""
 
 from collections.abc import Sequence
 

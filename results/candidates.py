@@ -1,5 +1,6 @@
-"""Which changes to a captured job are worth a trial: faster links, other algorithms and fabrics, and a rank
-that computes as long as the others.
+"""Which changes to a captured job are worth a trial: faster links and ranks, other algorithms and fabrics.
+
+Of slow ranks, one that computes as long as the others.
 """
 
 from collections import Counter, defaultdict

@@ -1,4 +1,4 @@
-"""What holds a plan up, in a few words: the next thing to look at for whoever wants it faster."""
+"""What holds a plan up, in a few words: what to look at next to make it faster."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""What the cells of a study come to, and the same summed up over its seeds."""
+"""The results of a study's cells, one by one and summed up over its seeds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Command lines of help pages, docs and labs, read by the options of the command that they name."""
+"""Command lines of help pages, docs and labs, as the options of the command that they name read them."""
 
 import shlex
 from typing import Any

@@ -1,4 +1,4 @@
-"""os-ken's messages as the controller's app has them read, for one test."""
+"""Has os-ken read messages as it does for the controller's app, within one test."""
 
 import pytest
 

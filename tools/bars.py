@@ -1,5 +1,6 @@
-"""Charts of runs: the times of cells as bars, and the iterations of a run.  The SVG's sizes are percentages
-of its width, so that it fits any screen.
+"""Charts of runs: the times of cells as bars, and the iterations of a run.
+
+The SVG's sizes are percentages of its width, so that it fits any screen.
 
 A cell's bar is the median time: up to its bound in one colour, what is above it in another.  Over it lie the
 bound (a dashed line), the least and the largest time (a whisker), the predicted time (a triangle below) and a

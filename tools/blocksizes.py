@@ -1,4 +1,4 @@
-"""Tables of an alltoall's blocks, from CSV or JSON files: row r is how many bytes rank r has for each."""
+"""Tables of an alltoall's blocks, from CSV or JSON: row r has the bytes that rank r sends to each rank."""
 
 import csv
 import json

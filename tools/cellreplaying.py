@@ -1,4 +1,4 @@
-"""Carries cells of a study out with packets: those of this machine, and those that a root node is given."""
+"""Sends the packets of a study's cells, on this machine or on the nodes of a cluster that allow it."""
 
 import tempfile
 from collections.abc import Callable

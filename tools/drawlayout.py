@@ -1,5 +1,6 @@
-"""The layout and look of a fabric's drawing: hosts in blocks at their switch, switches in rows by level, or
-where they are in a torus or a mesh.
+"""The layout and look of a fabric's drawing: hosts in blocks at their switch, switches in rows by level.
+
+A torus and a mesh are drawn as the grids that they are.
 
 Light: ColorBrewer's BuPu, then vermilion; dark: a cut of inferno, then sky blue.  In both, luminance alone
 shows the order, so the ramp reads the same with any kind of colour vision; what failed is dashed as well.

@@ -1,4 +1,4 @@
-"""What `replay` and labs are about: cells and what each of them sends, or the plan of a file."""
+"""What `replay` and labs carry out: cells and what each of them sends, or a plan from a file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

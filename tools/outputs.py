@@ -1,4 +1,4 @@
-"""Where a command writes its results, and what it was asked for besides: a page, and tables."""
+"""Where a command writes its results, its page and its tables, checked before it begins."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is said of results that a command left: what made them, and what is missing."""
+"""Words about results: which command left them, and what is missing of them."""
 
 import shlex
 from collections.abc import Iterator

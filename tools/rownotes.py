@@ -1,4 +1,4 @@
-"""What there is to say below a table of rows: why they are refused, not valid or slow; each thing once."""
+"""The notes below a table of rows: why rows are refused, not valid or slow, each thing said once."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What the cells of a study come to: a table of means over seeds, a page, and a Parquet file of all cells."""
+"""The results of a study: a table of means over seeds, a page, and a Parquet file of all cells."""
 
 from collections.abc import Sequence
 from functools import partial

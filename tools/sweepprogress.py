@@ -1,4 +1,4 @@
-"""How far a sweep is: a bar or lines on standard error, and what whoever watches is shown."""
+"""How far a sweep is: a bar or lines on standard error, and messages to the live view."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,5 +1,6 @@
-"""A matrix of `trust`: a table of at most 100 columns, the lines below it, and a page that needs nothing
-else.
+"""The results of `trust`: a table of at most 100 columns, the lines below it, and a page.
+
+The page is one file that needs nothing else.
 """
 
 from collections.abc import Iterator

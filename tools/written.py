@@ -1,4 +1,4 @@
-"""What a command says of a workload that it has written."""
+"""What a command prints about a workload that it has written."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Orders in which nothing comes before what it waits for, and circles of waiting, which have none.
+"""Topological orders, in which nothing comes before what it waits for; and circles of waiting, without one.
 
 What waits is numbered from 0; `before[place]` are the places that it waits for.
 """

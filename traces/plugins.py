@@ -1,4 +1,4 @@
-"""What installed packages add by entry points: how it is loaded, what it is called, and whose an error is."""
+"""Loads what installed packages add by entry points, and names the package that an error came from."""
 
 import sys
 from collections.abc import Iterator

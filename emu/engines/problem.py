@@ -1,4 +1,4 @@
-"""What the drivers of other engines are handed, and how they are run.
+"""Writes plans for the drivers of other engines, SimGrid and ns-3, and runs the drivers.
 
 A driver reads columns of 8 bytes a number on standard input, and writes times on standard output; meanwhile
 it says on standard error what share of the bytes has arrived.  What waits for what is in the columns of

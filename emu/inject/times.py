@@ -1,5 +1,6 @@
-"""What became of each injected packet, from the records of the sender and of the ports: which sent packet
-each one seen is, and when it passed.
+"""What became of each injected packet: which packet each one seen at a port is, and when it passed.
+
+From the records of the sender and of the ports.
 """
 
 from dataclasses import dataclass

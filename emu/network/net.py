@@ -1,4 +1,4 @@
-"""The only module that builds networks: what the fabric says, no more, and in Mininet's terms.
+"""Builds the network that a fabric describes, in Mininet's terms; no other module builds networks.
 
 Mininet's own way is some commands per interface, each through a shell: half a minute for
 `fat-tree:k=8`.  Here hosts, links and ports are made by a few batches; then Mininet gets to know them, so

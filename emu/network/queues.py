@@ -1,5 +1,6 @@
-"""What the shaped queues of all ports have sent and dropped, hosts' ports too: microseconds a port, and no
-process.
+"""What the shaped queues of all ports, hosts' ports too, have sent and dropped.
+
+It takes microseconds a port, and no process.
 """
 
 import socket

@@ -1,4 +1,4 @@
-"""The machine's own network, below a fabric that several machines carry: where its tunnels lead through.
+"""The machine's own network, which carries the tunnels of a fabric that is on several machines.
 
 A session has a network namespace of its own, and was handed that of whoever started it, opened
 (`isolate.isolated`).  A VXLAN interface sends through the namespace in which it was made, wherever it is

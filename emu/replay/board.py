@@ -1,4 +1,4 @@
-"""How far each rank is, in memory that agents share with whoever looks: no message, no waiting."""
+"""How far each rank is, in memory that agents share with the live view: no message, no waiting."""
 
 import ctypes
 import mmap

@@ -1,4 +1,4 @@
-"""What both forms of a rank's loop are given, and where they leave what they have done."""
+"""What a rank's loop, in C or in Python, gets for one repeat, and where it leaves what it did."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,5 +1,6 @@
-"""The three models of the built-in jobs, with their parameters in the order of the original models: DDP fills
-its buckets in that order, so the buckets are the original ones.
+"""The three models of the built-in jobs, with their parameters in the order of the original models.
+
+DDP fills its buckets in that order, so the buckets are the original ones.
 """
 
 from collections.abc import Callable

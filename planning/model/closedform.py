@@ -1,4 +1,4 @@
-"""What a plan would take by the closed forms of its algorithms, beside which its time is held.
+"""How long a plan takes by the closed forms of its algorithms, to compare its predicted time with.
 
 A closed form is of one operation (docs/collectives.md).  Where a job has several, and each waits for the one
 before, theirs add up; of jobs beside each other, on hosts of their own, the slowest counts.

@@ -1,4 +1,4 @@
-"""How far ahead receivers announce, as the agents do (emu.replay.slots): many sends of a slot at a time."""
+"""How many sends ahead receivers announce that they are ready, as the agents do (emu.replay.slots)."""
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Hashable

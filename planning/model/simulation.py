@@ -1,5 +1,6 @@
-"""How long a schedule takes: simulated in the fluid model, which shares links max-min fairly and has no other
-cost; or, with the costs of hosts, in a model of TCP segments.
+"""How long a schedule takes, simulated in the fluid model or in a model of TCP segments.
+
+The fluid model shares links max-min fairly and has no other cost; the other one has the costs of hosts.
 
 What becomes ready when, and what ranks handle, is planning.model.progress; this file chooses the network
 that carries it, and runs the two until nothing more happens.  In the fluid model the connections that are

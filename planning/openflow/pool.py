@@ -1,5 +1,6 @@
-"""A pure Python model of one tree's aggregation slots at one switch (`job` is the tree's number): what the
-switch's program must do.
+"""A pure Python model of one tree's aggregation slots at one switch: what the switch's program must do.
+
+`job` is the tree's number.
 
 The program (emu/switch/aggregate.h) is tested against this, packet by packet.  The rules are SwitchML's
 (Sapio et al., NSDI 2021, algorithm 3) for any number of levels:

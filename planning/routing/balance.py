@@ -1,6 +1,4 @@
-"""The load of a schedule on a fabric's links, phase by phase: where each flow is, and how long each link is
-busy.
-"""
+"""The load of a schedule on the links of a fabric, phase by phase: where flows are, when links are busy."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The controller's messages, given to the switch's own session: what is sent is what is there."""
+"""The controller's messages, given to a switch session in memory: the switch then has what was sent."""
 
 import struct
 from itertools import count

@@ -1,4 +1,4 @@
-"""`switches.json` read back: the counts of flows, of other rules, of ports; and what is none."""
+"""`switches.json` read back: the counts of flows, other rules, ports and trees; other files are refused."""
 
 import json
 from pathlib import Path

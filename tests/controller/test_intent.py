@@ -1,4 +1,4 @@
-"""What follows on what: the rules before, during and after failures and moves."""
+"""The rules that switches should have before, during and after failures and moves."""
 
 import pytest
 

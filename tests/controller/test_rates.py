@@ -1,4 +1,4 @@
-"""Rates from two readings of counters; entries as they are on the wire."""
+"""The rates of flows and ports, from two readings of counters as they are on the wire."""
 
 import struct
 from typing import Any

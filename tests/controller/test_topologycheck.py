@@ -1,6 +1,4 @@
-"""Another topology than the controller's is recognised by its ports; what a script calls them is its own
-matter.
-"""
+"""A topology that is not the controller's is recognised by its ports, whatever a script calls them."""
 
 from types import SimpleNamespace
 

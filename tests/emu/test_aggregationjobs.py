@@ -1,4 +1,4 @@
-"""Who has slots at a switch, against a list of its entries that says it plainly."""
+"""Which aggregation jobs have slots at a switch, against a plain list of its entries."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

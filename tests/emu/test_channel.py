@@ -1,4 +1,4 @@
-"""The channel to whoever watches: nothing is cut, nobody is waited for."""
+"""The channel to the live view: no message is cut, and the run never waits for a viewer."""
 
 import socket
 import time

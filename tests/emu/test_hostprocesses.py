@@ -1,4 +1,4 @@
-"""What the session understands of the processes that keep hosts' namespaces."""
+"""How a session starts the processes that keep hosts' namespaces, and reads what they answer."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Which packet that was seen is which that was sent."""
+"""Which of the packets sent each packet seen at a port is."""
 
 import numpy as np
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""When packets are to leave."""
+"""When each packet of an injection is to leave."""
 
 from fractions import Fraction
 

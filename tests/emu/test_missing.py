@@ -1,4 +1,4 @@
-"""Bits of a switch's children as ranks, in trees small enough to do it by hand."""
+"""Which ranks are missing from a sum, by a switch's children, in trees small enough to work out by hand."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""tcpdump's ring."""
+"""The size of tcpdump's ring buffers: a share of the machine's free memory."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Many FLOW_MODs at once against the same one by one, whose tests are Scapy's and os-ken's messages."""
+"""Many FLOW_MODs read at once give what they give one by one, in messages of Scapy and os-ken."""
 
 import struct
 from typing import Any

@@ -1,4 +1,4 @@
-"""Matches in one piece against the same field by field, whose tests are os-ken's and Scapy's messages."""
+"""Matches read in one piece give what they give field by field, in messages of os-ken and Scapy."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""A worker that waits by itself: on a real clock, before a switch that is the model in a thread."""
+"""A worker that waits by itself, on a real clock; its switch is the model, in a thread."""
 
 import os
 import select

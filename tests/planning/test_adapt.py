@@ -1,4 +1,4 @@
-"""Adaptive routing moves what must be moved, no more, and lets a balanced fabric be."""
+"""Adaptive routing moves what must be moved, no more, and leaves a balanced fabric alone."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A document is checked whatever it came from; its words are tested through `planning.fabrics.fabricfile`."""
+"""Fabric documents are checked wherever they come from; their errors are tested in test_fabricfile."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The page on policies: its example is a policy, and its table names those that there are."""
+"""The page on policies: its example works, and its table lists all of them."""
 
 import re
 import sys

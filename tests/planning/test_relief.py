@@ -1,4 +1,4 @@
-"""The search by itself, from starts that a colouring would not leave it with."""
+"""The search for less busy paths by itself, from starts that an edge colouring would never leave it."""
 
 from collections.abc import Sequence
 from random import Random

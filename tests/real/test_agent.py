@@ -1,4 +1,4 @@
-"""The agent's options that say how long it waits: for a word, and for a controller."""
+"""How long the switch agent waits: for the word to begin, and for a controller."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Phases against closed forms, and against collisions worked out by hand from the published hash."""
+"""The audit of plans: phases against closed forms, and collisions worked out by hand from the hash."""
 
 from collections import Counter
 from ipaddress import IPv4Address

@@ -1,4 +1,4 @@
-"""Everything in the chart lies at its own time's share of the axis."""
+"""The charts of runs: everything lies where its time belongs on the axis."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The page holds the figures, needs nothing from outside, lets nothing hostile through, and stays small."""
+"""The analysis page has its figures, needs nothing else, lets nothing hostile through, and stays small."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Around a matrix: folders of its own, what is checked first, the exit code at the end."""
+"""Running a matrix: its folders, what is checked before it begins, and the exit code at the end."""
 
 from dataclasses import replace
 from pathlib import Path

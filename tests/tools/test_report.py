@@ -1,4 +1,4 @@
-"""The page shows every cell, needs nothing else, and lets nothing hostile through."""
+"""The report page shows every cell, needs nothing else, and lets nothing hostile through."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What is found out about the machine, against what the machine says by other ways."""
+"""What gradwire finds out about the machine, against what the machine says by other ways."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""Generators of schedules: what ranks end with in any order allowed, and closed forms' steps and bytes."""
+"""Algorithms: what ranks end with in any order that is allowed, and the steps and bytes of closed forms."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

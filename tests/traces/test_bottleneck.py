@@ -1,6 +1,4 @@
-"""Which link bounded each host and the job: from made trains of packets whose link's rate is known, and from
-stored captures.
-"""
+"""Which link bounded each host and the job: from made-up trains of packets, and from stored captures."""
 
 from collections.abc import Sequence
 from functools import cache

@@ -1,4 +1,4 @@
-"""The door: any format by its first bytes, compressed or not, whole or in blocks, within bounds."""
+"""Opening captures: any format by its first bytes, compressed or not, whole or in blocks, within bounds."""
 
 import gzip
 import shutil

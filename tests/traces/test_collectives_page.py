@@ -1,4 +1,4 @@
-"""The page on collective algorithms: its example is one, and its table names those that there are."""
+"""The page on collective algorithms: its example works, and its table lists all of them."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""Timelines: little worlds by hand, and samples against what the ranks logged."""
+"""Timelines: small jobs worked out by hand, and samples against what the ranks logged."""
 
 import json
 from functools import cache

@@ -1,4 +1,4 @@
-"""The page on framings: its example is a framing, and its table names those that there are."""
+"""The page on framings: its example works, and its table lists all of them."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""Open MPI's control connections: the greeting, and what is none."""
+"""Open MPI's control connections: their greeting is recognised, and nothing else is taken for it."""
 
 import struct
 from pathlib import Path

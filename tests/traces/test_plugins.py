@@ -1,4 +1,4 @@
-"""Whose an error is that came through the code of another package, and what is said of it."""
+"""Errors that came through another package's code: which package they name, and in what words."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which ranks serve, and what kind of job it is: little worlds of pushes and pulls."""
+"""Which ranks serve, and what kind of job it is: small made-up jobs of pushes and pulls."""
 
 from dataclasses import replace
 

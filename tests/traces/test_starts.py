@@ -1,4 +1,4 @@
-"""What an operation waited for, in little worlds of two or three ranks."""
+"""What an operation waited for, in small made-up jobs of two or three ranks."""
 
 from collections import deque
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Collectives with a tag: sizes, ends, and what is only a part."""
+"""Collectives with a tag: their sizes and ends, and those of which only a part was captured."""
 
 from pathlib import Path
 

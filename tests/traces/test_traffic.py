@@ -1,4 +1,4 @@
-"""What captures kept: by files whose bytes the test writes itself."""
+"""How the traffic of captures is counted and classified, in files whose bytes the test writes itself."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the tables of the analysis page have in common: their cells, and how many rows they have."""
+"""What the tables of the analysis page share: how their cells look, and how many rows they have."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a live view has received so far, as far as somebody must know it who begins to watch now.
+"""What a live view has received so far that a new viewer must be sent.
 
 Messages are those of `tools.live.view` and of `emu.looks`; the newest of each kind counts.
 

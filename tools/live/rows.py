@@ -1,4 +1,4 @@
-"""The cells that are done, for whoever watches: the few figures that one looks for first."""
+"""The finished cells as the live view lists them: the few figures that one looks for first."""
 
 from collections.abc import Sequence
 

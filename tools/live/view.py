@@ -1,5 +1,6 @@
-"""The live view of a command (`--watch`): a process beside it shows what comes through a channel, on a page
-or in the terminal.
+"""The live view of a command (`--watch`): a process beside it, which shows a page or draws in the terminal.
+
+What it shows comes through a channel.
 
 In a process of its own it takes no time from the command, and the page's server, the only part that hears
 strangers, is not root.  The run itself puts its looks into the same channel (emu.looks).

@@ -1,4 +1,4 @@
-"""Gossip: in each round every rank computes and then exchanges its model with one drawn peer.
+"""Gossip: in each round every rank computes and then exchanges its model with one peer, drawn at random.
 
 Jin, Yuan, Iandola, Keutzer, How to scale distributed deep learning?, arXiv 1611.04581 (2016): a gossip
 aggregation takes the place of the allreduce.  The peers of a round are a random mapping, so a round takes

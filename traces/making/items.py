@@ -1,4 +1,4 @@
-"""The items of a workload that is made up, one after the other."""
+"""Builds a made-up workload: adds its items one after the other."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Data-parallel training layer by layer: each layer's allreduce runs beside what is computed next.
+"""Data-parallel training layer by layer: each layer's allreduce runs while the next layer is computed.
 
 The backward pass computes gradients from the last layer to the first, the next forward pass needs them from
 the first to the last (Intel MLSL: Sridharan et al., On scale-out deep learning training for cloud and HPC,

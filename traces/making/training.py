@@ -1,4 +1,4 @@
-"""Training by one collective an iteration: all ranks compute, and then do it together."""
+"""Training with one collective per iteration: all ranks compute, and then take part in it."""
 
 from gradwire.traces.making.items import Ids, Items
 from gradwire.traces.schedules.kinds import CollectiveKind

@@ -1,4 +1,4 @@
-"""Finds servers that answer the worker that comes first, and takes the captured order of arrival out again.
+"""Finds servers that answer whichever worker comes first, and takes the captured order out of the workload.
 
 Such a server takes one push at a time: it asks for the next one when it has handed over its answer to the
 last.  In which order pushes came depends on the network, so it is no part of the job.  A workload says

@@ -1,5 +1,6 @@
-"""Collectives whose messages carry their instance's number, the tag: whole, compared with gloo's own ring and
-tree, or as some ranks take part in them.
+"""Finds collectives whose messages carry their instance's number, the tag.
+
+They are compared with gloo's own ring and tree first; of some only a part of the ranks is seen.
 """
 
 from collections import Counter, defaultdict

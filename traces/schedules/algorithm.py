@@ -1,4 +1,4 @@
-"""What an algorithm of a collective is, and how it says that it cannot serve."""
+"""The interface of a collective's algorithm: its sends, its closed form, and the ranks that it refuses."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A job of synchronous parameter servers as one of allreduces, so that any algorithm can do it.
+"""Turns a job of synchronous parameter servers into one of allreduces, so that any algorithm can do it.
 
 What all workers push to a server, and it answers with as many bytes to each, is an allreduce of the workers;
 where several servers have a part of it each, all parts together.  The servers are left out; what they compute

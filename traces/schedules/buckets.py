@@ -1,4 +1,4 @@
-"""The same job with gradients in buckets of another size, as DDP's `bucket_cap_mb` makes them.
+"""Puts a job's gradients into buckets of another size, as DDP's `bucket_cap_mb` does.
 
 Li et al., "PyTorch Distributed", VLDB 2020, section 4.2: an iteration's gradients become ready one after the
 other, and a bucket's allreduce begins when all of its gradients are ready.  The allreduces of an iteration

@@ -1,4 +1,4 @@
-"""What algorithms that are made for a network need of it, or NotServedError with what would do."""
+"""What algorithms that are made for a network need to know of it; NotServedError says what would do."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

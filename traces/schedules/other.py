@@ -1,4 +1,4 @@
-"""What making another job of a captured one gives."""
+"""A job that was made of a captured one, with notes on what was assumed."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""The same job with another number of ranks: what DDP's or a parameter server's would be.
+"""A job with another number of ranks, as DDP's or a parameter server's would be.
 
 Assumed is what data parallelism with a fixed batch per rank says: each rank computes as long as before, and
 buffers, buckets and the gaps between them stay.

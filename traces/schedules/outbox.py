@@ -1,4 +1,4 @@
-"""Newest first: which send of a rank leaves next, where sends of one operation are under way at a time.
+"""`--order newest-first`: which send of a rank leaves next, with one operation under way at a time.
 
 Intel's MLSL serves the newest request first, as backward passes end with the layer that the next forward
 pass needs first (arXiv 1801.08030).  It does so phase by phase: a send that is under way is not interrupted.

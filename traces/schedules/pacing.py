@@ -1,5 +1,4 @@
-"""When ranks go on: what a receiver waits for before it announces that it is ready, and a source before it
-sends.
+"""What a receiver waits for before it announces that it is ready, and a source before it sends.
 
 Algorithms list sends in an order in which they could be done one after the other, and say which bytes each
 reads and writes.  What has to wait is found here.

@@ -1,4 +1,4 @@
-"""Operations that are done as several, one after the other, each carrying on what the one before has left."""
+"""Operations that are done in several stages, each of which goes on with what the one before has left."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

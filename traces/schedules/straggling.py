@@ -1,4 +1,4 @@
-"""The same job with slower ranks, or with compute times that vary."""
+"""A job with slower ranks, or with compute times that vary."""
 
 from collections.abc import Mapping
 from fractions import Fraction

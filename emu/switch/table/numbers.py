@@ -1,4 +1,4 @@
-"""Limited resources that all switches of a fabric share.  Pure."""
+"""Numbers of counters and of pools of slots, which all switches of a fabric share.  Pure."""
 
 
 class TableFullError(Exception):

@@ -1,5 +1,6 @@
-"""Changes that controllers ask for, checked and turned into operations: FLOW_MOD, GROUP_MOD, PACKET_OUT,
-PORT_MOD and TABLE_MOD.
+"""Checks what controllers ask to change, and turns it into operations on the switch's table.
+
+FLOW_MOD, GROUP_MOD, PACKET_OUT, PORT_MOD and TABLE_MOD.
 """
 
 import struct

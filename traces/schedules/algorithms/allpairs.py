@@ -1,5 +1,6 @@
-"""An allreduce in two steps, each a collective of its own: every rank adds up one chunk, and gives it to all
-others.
+"""An allreduce in two steps: every rank adds up one chunk for all, and then gives it to all others.
+
+Each step is a collective of its own.
 """
 
 from collections.abc import Sequence

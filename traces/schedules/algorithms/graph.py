@@ -1,4 +1,4 @@
-"""A network as an algorithm sees it that makes its schedule for one: nodes, links and where the ranks are."""
+"""The network for which an algorithm makes its schedule: nodes, links, and where the ranks are."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Sends in the making, step after step."""
+"""Builds the sends of a schedule step by step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
