@@ -58,7 +58,7 @@ TABLE = (
     Command("setup", START, "Install what is missing (root). ./gradwire does this by itself at first use."),
     Command("inspect", TRACES, "Show what a job sent, how long its iterations took and what slowed it."),
     Command("extract", TRACES, "Write what a captured job communicated to a workload file."),
-    Command("make", PLANS, "Write the workload of a job that nobody captured, of one of six kinds."),
+    Command("make", PLANS, "Write the workload of a job that nobody captured, from a few numbers."),
     Command("fabric", PLANS, "Compare fabrics: hosts, switches, cables, bisection, oversubscription."),
     Command("plan", PLANS, "Decide every send, port and path of a run in advance, and predict its time."),
     Command(
