@@ -13,6 +13,7 @@ import select
 import signal
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import NoReturn
 
@@ -20,6 +21,7 @@ from gradwire.controller.server import Controller, ControllerFailed
 from gradwire.planning.plan import BadPlan
 from gradwire.planning.refused import Refused
 from gradwire.traces.files import write_whole
+from gradwire.traces.plugins import BadPlugin, bug_of, whose
 
 LISTEN = "127.0.0.1"
 _LOOK_S = 0.1
@@ -116,9 +118,17 @@ def main() -> int:
         controller.await_ready(arguments.timeout)
         print("ready", flush=True)
         serve(controller)
-    except (ControllerFailed, BadPlan, Refused, OSError, ValueError) as error:
+    except Exception as error:
+        plugin = whose(error)
+        if isinstance(error, (ControllerFailed, BadPlan, BadPlugin, Refused, OSError, ValueError)):
+            said = f"{plugin}: {error}" if plugin else str(error)
+        elif plugin:
+            traceback.print_exc()
+            said = bug_of(plugin)
+        else:
+            raise
         who = "gradwire" if arguments.people else "controller"
-        print(f"{who}: {error}", file=sys.stderr, flush=True)
+        print(f"{who}: {said}", file=sys.stderr, flush=True)
         return 1
     return 0
 

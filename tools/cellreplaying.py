@@ -14,11 +14,12 @@ from gradwire.planning.model.calibration import Calibration
 from gradwire.results.laboratory import Laboratory
 from gradwire.results.plannedcells import refused_cell
 from gradwire.results.studyresults import CellResult
-from gradwire.tools.exits import is_for_people, one_line
+from gradwire.tools.exits import is_for_people, line_for_people
 from gradwire.tools.live.view import LiveView
 from gradwire.tools.matrixrun import default_folder, runner
 from gradwire.tools.planmatrix import planned, planned_alone
 from gradwire.tools.study import StudyCell
+from gradwire.traces.plugins import keep_whose
 
 Calibrations = dict[RunOptions, dict[Fabric, Calibration]]
 _CALIBRATIONS: Calibrations = {}  # of a node, as long as its process lives
@@ -51,15 +52,16 @@ class CellReplays:
             check_served(plan, each.run.switch)
         except Exception as error:
             if not is_for_people(error):
+                keep_whose(error)
                 raise
-            return given(refused_cell(each.cell, each.experiment, one_line(error)))
+            return given(refused_cell(each.cell, each.experiment, line_for_people(error)))
         planned = planned_alone(plan, in_full=False).cell
         try:
             return given(planned, row=self._laboratory(each.run).row(plan, each.original))
         except Exception as error:
             if not is_for_people(error):
                 raise
-            return given(planned, failed=f"the run failed: {one_line(error)}")
+            return given(planned, failed=f"the run failed: {line_for_people(error)}")
 
     def _laboratory(self, options: RunOptions) -> Laboratory:
         if options not in self._laboratories:
@@ -85,11 +87,13 @@ def replay_on_node(each: StudyCell) -> CellResult:
 
 
 def plan_cell(each: StudyCell) -> CellResult:
-    """The cell with its figures, or refused."""
+    """The cell with its figures, or refused.  Raise what is a bug, which says whose it is."""
     try:
         (made,) = planned([(each.cell, each.experiment)], in_full=False, quiet=True)
     except Exception as error:
         if not is_for_people(error):
+            keep_whose(error)
             raise
-        return CellResult(each.job, each.seed, refused_cell(each.cell, each.experiment, one_line(error)))
+        refused = refused_cell(each.cell, each.experiment, line_for_people(error))
+        return CellResult(each.job, each.seed, refused)
     return CellResult(each.job, each.seed, made.cell)

@@ -18,7 +18,7 @@ from typer.exceptions import TyperException
 
 from gradwire import COMMAND
 from gradwire.tools.console import plain
-from gradwire.traces.plugins import plugin_name, plugin_of
+from gradwire.traces.plugins import bug_of, whose
 
 MISSING = f"sudo {COMMAND} setup" if COMMAND != "gradwire" else "pip install 'gradwire[emulation,tools]'"
 FAULT = 1  # the input or the machine
@@ -74,8 +74,8 @@ def report(error: BaseException) -> int:
         case KeyboardInterrupt():
             _tell("; ".join(["interrupted", *map(str, error.args)]))
             return INTERRUPTED
-        case SystemExit() if plugin := plugin_of(error):
-            _tell(f"the {plugin_name(plugin)} ended gradwire, as if by sys.exit: show its authors this line")
+        case SystemExit() if plugin := whose(error):
+            _tell(f"the {plugin} ended gradwire, as if by sys.exit: show its authors this line")
             return FAULT
         case SystemExit():
             return _exit_code(error)
@@ -87,7 +87,7 @@ def report(error: BaseException) -> int:
 
 
 def _report_fault(error: BaseException) -> None:
-    plugin = plugin_of(error)
+    plugin = whose(error)
     missing = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
     if plugin is None and missing.partition(".")[0] not in ("", "gradwire"):
         _tell(f"the Python package {missing} is missing: run: {MISSING}")
@@ -96,18 +96,22 @@ def _report_fault(error: BaseException) -> None:
     if is_bug or os.environ.get(SHOW_TRACEBACK):
         _print_traceback(error)
     if not is_bug:
-        _tell(one_line(error) if plugin is None else f"{plugin_name(plugin)}: {one_line(error)}")
+        _tell(line_for_people(error))
     elif plugin is None:
         _tell("this is a bug in gradwire; please report it with the lines above")
     else:
-        _tell(
-            f"this is a bug in the {plugin_name(plugin)}, not in gradwire: show its authors the lines above"
-        )
+        _tell(bug_of(plugin))
 
 
 def is_for_people(error: BaseException) -> bool:
     ours = type(error).__module__.startswith("gradwire.")
     return ours or isinstance(error, ValueError | OSError)
+
+
+def line_for_people(error: BaseException) -> str:
+    """`one_line`, after the name of what it came through of another package."""
+    plugin = whose(error)
+    return one_line(error) if plugin is None else f"{plugin}: {one_line(error)}"
 
 
 def one_line(error: BaseException) -> str:

@@ -22,7 +22,7 @@ from gradwire.planning.jobs import STDIN
 from gradwire.results.expectations import Expectation, parse_expectation, selection_of
 from gradwire.results.studyplots import Plot, plot_of
 from gradwire.tools.choicekeys import is_name_or_file
-from gradwire.tools.exits import is_for_people, one_line
+from gradwire.tools.exits import is_for_people, line_for_people
 from gradwire.tools.labkeys import NO_JOB, LabFile, Part, fault_text, place_of
 from gradwire.tools.stdin import DASH
 from gradwire.traces.files import read_at_most
@@ -93,7 +93,7 @@ class Lab:
         except Exception as error:
             if not is_for_people(error):
                 raise
-            said = one_line(error)
+            said = line_for_people(error)
             quoted = _quoted(self.node, said) if or_quoted else ()
             raise _bad(self.path, self.node, quoted or place, said) from error
 
@@ -192,7 +192,7 @@ def _fabrics(path: Path, node: Node, texts: Sequence[str | dict[str, Any]]) -> I
             else:
                 yield text, parse_fabric(os.path.normpath(path.parent / text) if is_file(text) else text)
         except (ValueError, OSError) as error:
-            said = one_line(error)
+            said = line_for_people(error)
             raise BadLab(
                 f"{path}: {said}" if said.startswith("line ") else f"{path}: line {line_of(part, ())}: {said}"
             ) from error

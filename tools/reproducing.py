@@ -38,9 +38,13 @@ class TrialFailed(Exception):
 
 
 def load_paper(name: str) -> Paper:
-    """Raise ValueError for a paper that gradwire has no file of."""
+    """Raise ValueError for a paper that gradwire has no file of, and with the file's name for a bad one."""
     one_of("paper", name, PAPERS)
-    return read_paper((FOLDER / f"{name}.yaml").read_text())
+    path = FOLDER / f"{name}.yaml"
+    try:
+        return read_paper(path.read_text())
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def check_folder(folder: Path) -> None:

@@ -17,6 +17,7 @@ NOUNS = {  # by the group of entry points
 }
 
 CALL = "__call__"
+_WHOSE = "gradwire_whose"  # the attribute by which an error says it in another process
 
 
 class BadPlugin(Exception):
@@ -67,8 +68,25 @@ def _package(entry: EntryPoint) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.module.partition(".")[0]
 
 
-def plugin_of(error: BaseException) -> EntryPoint | None:
-    """What an error came through, if it came through the code of a package that adds something."""
+def whose(error: BaseException) -> str | None:
+    """The `plugin_name` of what an error came through; None if that was no package that adds something."""
+    entry = _plugin_of(error)
+    found: str | None = plugin_name(entry) if entry else getattr(error, _WHOSE, None)
+    return found
+
+
+def keep_whose(error: BaseException) -> None:
+    """Have an error know whose it is in another process, where it comes to without its traceback."""
+    if name := whose(error):
+        setattr(error, _WHOSE, name)
+
+
+def bug_of(name: str) -> str:
+    """What is said, below the traceback, of a bug in what `whose` has found."""
+    return f"this is a bug in the {name}, not in gradwire: show its authors the lines above"
+
+
+def _plugin_of(error: BaseException) -> EntryPoint | None:
     modules = [*_modules(error)]
     offered = [entry for group in NOUNS for entry in entry_points(group=group)]
     for module in reversed(modules):

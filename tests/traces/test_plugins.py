@@ -1,16 +1,24 @@
 """Errors that came through another package's code: which package they name, and in what words."""
 
+import os
+import pickle
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from gradwire.emu.project import PROJECT
+from gradwire.planning.experiment import Experiment, cells
 from gradwire.planning.fabrics.spec import family_names, parse_fabric
 from gradwire.planning.placement import place, placement_names
 from gradwire.planning.routing.policies import policy
+from gradwire.tools.cellreplaying import plan_cell
 from gradwire.tools.exits import report
+from gradwire.tools.study import StudyCell
 from gradwire.traces.framing.framings import framings
-from gradwire.traces.plugins import BadPlugin
+from gradwire.traces.making.collectives import made_allreduce
+from gradwire.traces.plugins import BadPlugin, keep_whose, whose
 
 SOURCE = """
 def policy(fabric, placement, flows, schedule, seed):
@@ -210,3 +218,43 @@ def test_what_is_no_framing_is_refused_with_its_package(
     offering("gradwire.framing", monkeypatch, tmp_path, "class odd:\n    name, is_training = 'odd', True\n")
     with pytest.raises(BadPlugin, match=r"^framing 'odd' of the package odd 2 has no fit: oddpackage:odd is"):
         framings.__wrapped__()
+
+
+def test_a_bug_of_a_package_says_whose_it_is_in_another_process_too(
+    package: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`sweep` plans in several processes, from which errors come without their tracebacks."""
+    package.write_text(SOURCE.replace("{FAULT}", "placement[7]"))
+    with pytest.raises(IndexError) as raised:
+        policy("drawn")(None, (), (), None, 0)  # type: ignore[arg-type]
+    keep_whose(raised.value)
+    arrived = pickle.loads(pickle.dumps(raised.value))
+    assert report(arrived) == 1
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"gradwire: this is a bug in the {WHO}, ")
+
+
+@pytest.mark.parametrize("fault", ["placement[7]", "max(())"])
+def test_a_cell_of_a_study_says_whose_policy_failed(fault: str, package: Path) -> None:
+    package.write_text(SOURCE.replace("{FAULT}", fault))
+    (cell,) = cells([parse_fabric("star:hosts=2")], ["ring"], ["linear"], ["drawn"])
+    study_cell = StudyCell("", 0, cell, Experiment(made_allreduce(2, 4096), "test"), key="")
+    if fault == "max(())":
+        assert (plan_cell(study_cell).cell.refused or "").startswith(f"{WHO}: max()")
+        return
+    with pytest.raises(IndexError) as raised:
+        plan_cell(study_cell)
+    assert whose(pickle.loads(pickle.dumps(raised.value))) == WHO
+
+
+@pytest.mark.parametrize(
+    ("fault", "line"),
+    [("placement[7]", f"controller: this is a bug in the {WHO}, "), ("max(())", f"controller: {WHO}: max()")],
+)
+def test_the_controller_says_whose_policy_failed(fault: str, line: str, package: Path) -> None:
+    package.write_text(SOURCE.replace("{FAULT}", fault))
+    command = [sys.executable, str(PROJECT / "emu" / "interpreter.py"), "gradwire.controller"]
+    command += ["--fabric", "star:hosts=2", "--routes", "drawn", "--port", "0"]
+    environment = {**os.environ, "PYTHONPATH": str(package.parent)}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1].startswith(line)
