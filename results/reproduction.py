@@ -12,7 +12,9 @@ from statistics import mean
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from gradwire.traces.complaints import complaint
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 NO_ROOT = ("plan",)  # of the commands that claims may run
@@ -95,8 +97,14 @@ class Paper(_Value):
 
 
 def read_paper(text: str) -> Paper:
-    """Raise ValueError for a file that is not a paper's."""
-    return Paper.model_validate(yaml.safe_load(text))
+    """Raise ValueError, in one line, for a file that is not a paper's."""
+    try:
+        return Paper.model_validate(yaml.safe_load(text))
+    except ValidationError as error:
+        raise ValueError(f"not a paper's file: {complaint(error)}") from error
+    except yaml.MarkedYAMLError as error:
+        where = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        raise ValueError(f"not valid YAML: {where}{error.problem}") from error
 
 
 @dataclass(frozen=True, slots=True)

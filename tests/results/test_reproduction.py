@@ -86,5 +86,7 @@ def test_a_claim_runs_commands_of_gradwire_only() -> None:
 
 
 def test_a_file_without_what_cannot_be_said_is_not_a_papers() -> None:
-    with pytest.raises(ValueError, match="cannot"):
+    with pytest.raises(ValueError, match=r"^not a paper's file: cannot is missing$"):
         read_paper("{title: a, reference: b, about: c, claims: []}")
+    with pytest.raises(ValueError, match=r"^not valid YAML: line 1: expected ',' or ']'"):
+        read_paper("title: [a")
