@@ -4,7 +4,8 @@
 
 For people who read them aloud: is it said what is wrong, where, and what to do?  The suite runs with this
 module as a pytest plugin, which notes what `pytest.raises` catches and what commands print when they fail.
-What no test provokes is listed at the end, by the line that raises it.  PAGE is errors.txt unless given.
+An error that another one was made of is not on the page, but it was raised.  What no test raises is listed at
+the end, by its line.  PAGE is errors.txt unless given.
 """
 
 import ast
@@ -28,6 +29,7 @@ NOTES = "GRADWIRE_ERRORS"  # where the processes of a run leave what they noted
 Place = tuple[str, int]
 
 _noted: dict[Place, str] = {}
+_inside: set[Place] = set()  # raised, and then the cause of another error
 
 
 def pytest_configure() -> None:
@@ -58,17 +60,38 @@ def pytest_configure() -> None:
 def pytest_sessionfinish() -> None:
     """Called by pytest in each of its processes."""
     lines = [[*place, text] for place, text in _noted.items()]
-    (Path(os.environ[NOTES]) / f"{os.getpid()}.json").write_text(json.dumps(lines))
+    notes = json.dumps({"shown": lines, "inside": sorted(_inside)})
+    (Path(os.environ[NOTES]) / f"{os.getpid()}.json").write_text(notes)
 
 
 def note(error: BaseException) -> None:
-    """Keep the error's text, if it is one for people, by the line of ours that raised it."""
+    """Keep the error's text by the line of ours that raised it, and the lines of what it was made of."""
+    if place := _place(error):
+        text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        _noted.setdefault(place, _without_folders(text))
+    _inside.update(filter(None, map(_place, causes(error))))
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """What an error was raised from, or while it was handled, and so on; also where `from None` hides it."""
+    waiting = [error]
+    seen = {id(error)}
+    while waiting:
+        last = waiting.pop()
+        for each in (last.__cause__, last.__context__):
+            if each is not None and id(each) not in seen:
+                seen.add(id(each))
+                waiting.append(each)
+                yield each
+
+
+def _place(error: BaseException) -> Place | None:
+    """The line of ours that raised it."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
         if path.is_relative_to(ROOT) and (name := path.relative_to(ROOT).as_posix()).startswith(FOLDERS):
-            text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            _noted.setdefault((name, frame.lineno or 0), _without_folders(text))
-            return
+            return name, frame.lineno or 0
+    return None
 
 
 def _without_folders(text: str) -> str:
@@ -84,7 +107,7 @@ def raised_in(name: str) -> Iterator[tuple[Place, int, str]]:
             yield (name, node.lineno), node.end_lineno or node.lineno, ast.unparse(node.exc)
 
 
-def page(noted: dict[Place, str]) -> str:
+def page(noted: dict[Place, str], inside: set[Place]) -> str:
     """All of it, by file and line."""
     lines, missing = [], []
     for name in sorted(
@@ -94,7 +117,8 @@ def page(noted: dict[Place, str]) -> str:
         if places:
             lines += ["", name, *(f"{line:5}  {text}" for line, text in places.items())]
         for (_, first), last, source in raised_in(name):
-            if not any(first <= line <= last for line in places):
+            raised = {*places, *(line for inner, line in inside if inner == name)}
+            if not any(first <= line <= last for line in raised):
                 missing.append(f"{name}:{first}  {source}")
     return "\n".join([*lines, "", f"Raised by no test ({len(missing)}):", *missing]).lstrip() + "\n"
 
@@ -106,9 +130,12 @@ def main() -> int:
         together = ("-n", "auto", "--dist", "loadscope", "--no-loadscope-reorder")
         code = pytest.main(["-q", "-p", "tests.errors", *together, "-m", "not real", str(ROOT / "tests")])
         noted: dict[Place, str] = {}
+        inside: set[Place] = set()
         for part in sorted(Path(folder).glob("*.json")):
-            noted |= {(name, line): text for name, line, text in json.loads(part.read_text())}
-    target.write_text(page(noted))
+            notes = json.loads(part.read_text())
+            noted |= {(name, line): text for name, line, text in notes["shown"]}
+            inside |= {(name, line) for name, line in notes["inside"]}
+    target.write_text(page(noted, inside))
     print(f"wrote {target}: {len(noted)} errors")
     return int(code)
 
