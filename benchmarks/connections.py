@@ -29,7 +29,7 @@ PACKETS = (
 
 
 def write_connections(path: Path, n_connections: int) -> int:
-    """A pcap file of so many connections to one server, seen there; how many packets it has.
+    """A pcap file of this many connections to one server, seen there; how many packets it has.
 
     Each opens, asks REQUEST_NBYTES, is answered ANSWER_NBYTES, and closes; another begins every APART_NS.
     Checksums are 0, as where a network card fills them in.

@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--large", action="store_true", help="also 128 to 1,024 ranks")
     parser.add_argument("--seeds", type=int, default=1, help="placements drawn for each plan")
     parser.add_argument("--bytes", type=parse_size, default=8 << 20, help="of the collective (8MiB)")
-    parser.add_argument("--ranks", type=int, help="only with so many")
+    parser.add_argument("--ranks", type=int, help="only with this many")
     parser.add_argument("--algorithm", action="append", help="only these; repeatable")
     parser.add_argument("--fabric", default="", help="only fabrics whose specs have this in them")
     given = parser.parse_args()

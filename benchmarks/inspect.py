@@ -5,7 +5,7 @@ segmentation offload: about 1.5 million packets of the sample.  Then, in turn, `
 and `tshark -q -z conv,tcp` of one file after the other, each in a process of its own: seconds and peak memory
 of both.  The best of --repeat counts for either.
 
-`--connections 65000` reads one file of so many short connections instead (connections.py).
+`--connections 65000` reads one file of that many short connections instead (connections.py).
 """
 
 import argparse

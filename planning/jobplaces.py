@@ -52,7 +52,7 @@ def _servers_last(fabric: Fabric, job: Sequence[str]) -> tuple[str, ...]:
 
 
 def n_workers_on(fabric: Fabric, algorithm: str, n_jobs: int) -> int:
-    """The workers of each of so many equal jobs that fill the fabric, with their servers.
+    """The workers of each of this many equal jobs that fill the fabric, with their servers.
 
     Two where servers leave fewer: `place_jobs` then says that there is no room.
     """

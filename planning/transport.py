@@ -56,8 +56,8 @@ def transport_for(
     share the machine's processors.
     `round_trip_s` is what the cables delay on their own: so much more must be under way.
     Of an explicit queue a segment takes a quarter at most: a larger one than the queue would never pass.
-    A segment is two packets at least, one where a queue has no room for two; a window is so many segments at
-    least, however few bytes the rate asks for.
+    A segment is two packets at least, one where a queue has no room for two; a window is that many segments
+    at least, however few bytes the rate asks for.
     """
     segment_s = max(SEGMENT_S, n_hosts / MAX_SEGMENTS_PER_S)
     longest = MAX_GSO_NBYTES if queue_nbytes is None else min(MAX_GSO_NBYTES, queue_nbytes // 4)

@@ -35,7 +35,7 @@ _TERM = re.compile(
 _NEXT_KEY = re.compile(rf",\s*(?=(?:{'|'.join(SELECTORS)})\s*[:=])")  # a fabric's spec has commas of its own
 
 Selection = Mapping[str, tuple[str, ...]]
-"""By choice the texts of which one must fit; `*` in them stands for anything."""
+"""By choice the texts of which one must fit; `*` in them matches anything."""
 
 
 @dataclass(frozen=True, slots=True)

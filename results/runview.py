@@ -81,7 +81,7 @@ class RunView:
 
 
 def load_run(folder: Path, windows: int = MOST_WINDOWS) -> RunView:
-    """The run in a folder, its links over time in at most so many `windows`.
+    """The run in a folder, its links over time in at most this many `windows`.
 
     Only its plan and its repeats are needed; what else is there adds to the view.
 

@@ -47,7 +47,7 @@ def two_level_tree(slots: int = 8, elements: int = ELEMENTS) -> Tree:
 
 
 def summed(tree: Tree, n_ranks: int, sizes: Sequence[int], gap_ns: int = 0) -> Schedule:
-    """Operations of so many bytes, one after the other, that the tree's switches do alone."""
+    """Operations of this many bytes, one after the other, that the tree's switches do alone."""
     everybody = tree.givers == tree.takers
     root = 0 if everybody else tree.takers[0]
     return Schedule.of(

@@ -35,7 +35,7 @@ def star(
 
 
 def two_levels(per_leaf: Sequence[int], elements: int = 8, slots: int = 8) -> Tree:
-    """Leaves of so many ranks each below one root: their port UP leads to it, its ports 1, 2, … to them."""
+    """Leaves of this many ranks each below one root: their port UP leads to it, its ports 1, 2, … to them."""
     ranks = tuple(range(sum(per_leaf)))
     root = Node("root0", tuple(Child(leaf + 1) for leaf in range(len(per_leaf))))
     leaves = (

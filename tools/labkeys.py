@@ -155,7 +155,7 @@ def _kind_of_job(value: object) -> str | None:
 Job: Any = _either({"(paths)": Paths, "(sample)": Sample, "(bench)": Bench, **MAKES}, _kind_of_job)
 Where = _part(
     "Where",
-    "The cells that an expectation is about; * stands for anything.",
+    "The cells that an expectation is about; * matches anything.",
     {key: (Texts, Field(None)) for key in SELECTORS},
 )
 Expected = _part(

@@ -71,7 +71,7 @@ def show_clock(seconds: float) -> str:
 def progress_bar(*, quiet: bool, after_s: float = 0.0) -> Iterator[Progress]:
     """On a terminal a bar that is gone at the end; elsewhere a line every few seconds.  Nothing with `quiet`.
 
-    The bar comes after so many seconds: what is over earlier needs none.
+    The bar comes after this many seconds: what is over earlier needs none.
     """
     to = console(stderr=True)
     to.file = sys.stderr  # also while a command that is run meanwhile has its own

@@ -197,7 +197,7 @@ def _corrected(clock: HostClock) -> str:
     way = "ahead of" if clock.offset_ns >= 0 else "behind"
     drift = f", drift {clock.drift_ppm:+.3g} ppm" if abs(clock.drift_ppm) >= WORTH_PPM else ""
     return (
-        f"clocks: that of {clock_name(clock)} was {show_long(abs(clock.offset_ns))} {way} the others' "
+        f"clocks: the clock of {clock_name(clock)} was {show_long(abs(clock.offset_ns))} {way} the others "
         f"(± {show_s(clock.uncertainty_ns / 1e9)}{drift}){_set(clock)}, as packets that were seen at both "
         "ends show: its times were corrected by that"
     )

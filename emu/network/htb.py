@@ -70,7 +70,7 @@ def _htb_class(shape: PortShape, bps: int, priority: int) -> bytes:
 
 
 def _ticks(nbytes: int, rate: int) -> int:
-    """How long so many bytes take at a rate of bytes a second; tc drops what is less than a microsecond."""
+    """How long this many bytes take at a rate of bytes a second; tc drops what is less than a microsecond."""
     return int(int(1e6 * nbytes / rate) * _ticks_a_microsecond())
 
 

@@ -18,7 +18,7 @@ class Place:
         return ctypes.addressof(ctypes.c_int64.from_buffer(self._words))
 
     def begin(self, n_ops: int, n_to_move: int) -> None:
-        """A repeat, in which the rank takes part in so many operations, and in so many sends and receives."""
+        """Begin a repeat in which the rank has `n_ops` operations, and `n_to_move` sends and receives."""
         self._words[_DONE], self._words[_UNDER_WAY], self._words[_MOVED] = 0, 0, 0
         self._words[_ALL], self._words[_TO_MOVE] = n_ops, n_to_move
 

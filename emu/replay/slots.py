@@ -111,7 +111,7 @@ class Matching:
             yield waiting.popleft()
 
     def arriving(self, key: Key, nbytes: int) -> int | None:
-        """Take the send of which so many bytes begin to come in; None: that one is not next in the plan."""
+        """Take the send of which this many bytes begin to come in; None: that one is not next in the plan."""
         waiting = self._to_receive.get(key)
         if not waiting or self._nbytes[waiting[0]] != nbytes:
             return None

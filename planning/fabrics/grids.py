@@ -75,7 +75,7 @@ def _beside(x: int, y: int, n_x: int, n_y: int, wraps: bool) -> list[int]:
 
 
 def least_cuts(n_x: int, n_y: int, wraps: bool) -> Iterator[Cut]:
-    """For each number of nodes up to half of them, a cut with so many on one side that severs the fewest
+    """For each number of nodes up to half of them, a cut with that many on one side that severs the fewest
     cables.
 
     A row or column that has nodes of both sides severs one cable, or two if it closes to a ring.  Say that

@@ -13,7 +13,7 @@ def tree_links(fabric: Fabric, tree: Tree) -> tuple[Egress, ...]:
 
 
 def as_tcp_nbytes(nbytes: int, tree: Tree, eta: float) -> float:
-    """How many bytes of TCP's payload, which is `eta` of a link, would take as long as so many elements'."""
+    """How many bytes of TCP's payload, which is `eta` of a link, take as long as this many of elements."""
     return nbytes * eta / tree.efficiency
 
 

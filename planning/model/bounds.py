@@ -1,7 +1,7 @@
 """Lower bounds: the shortest time in which any routing could carry a phase over a fabric.
 
 Flows are not split: each takes one path.  Every bound is one of a cut: a set of links of which each flow
-must take so and so many, and the time in which those links can carry the flows that must.
+must take a known number, and the time in which those links can carry the flows that must.
 """
 
 from collections import defaultdict

@@ -28,7 +28,7 @@ from gradwire.traces.schedules.pacing import by_step, two_buffers
 from gradwire.traces.schedules.schedule import Gate, Op, Schedule
 from gradwire.traces.schedules.sends import Send, Sends
 
-SEGMENT_MESSAGES = 12  # a medium message is so many segments: its alpha has the store-and-forward in it
+SEGMENT_MESSAGES = 12  # a medium message is this many segments: its alpha has the store-and-forward in it
 LARGE_S = 0.4  # a large message takes about so long
 MAX_LARGE_NBYTES = 64 << 20
 N_RESTED, N_SMALL, N_MEDIUM, N_LARGE = 9, 11, 7, 3

@@ -125,7 +125,7 @@ class PlanLoad:
 
 
 def busy_s(fabric: Fabric, egress: Egress, nbytes: float) -> float:
-    """The time of so many bytes of payload on a link, at the goodput of TCP in full frames."""
+    """The time of this many bytes of payload on a link, at the goodput of TCP in full frames."""
     return nbytes * 8 / (fabric.rates[egress] * payload_efficiency(fabric.mtu_nbytes))
 
 

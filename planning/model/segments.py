@@ -292,7 +292,7 @@ class SegmentNetwork:
             self._release_s = min(self._release_s, release_s)
 
     def _reached(self, waiting: deque[tuple[float, NetworkEvent]], flow: int) -> Iterator[NetworkEvent]:
-        """What so many bytes make happen, which waits no longer."""
+        """What the arrival of that many bytes makes happen, which waits no longer."""
         while waiting and waiting[0][0] <= self._arrived_nbytes[flow]:
             yield waiting.popleft()[1]
 

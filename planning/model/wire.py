@@ -22,7 +22,7 @@ MOST_SACK_NBYTES = 28  # what timestamps leave of 40 bytes of options: three blo
 # Before the first repeat the kernels' counts do not begin: a SYN (8 bytes of options) or a hello (8
 # bytes) may have been sent again, a few times.
 SET_UP_SPARE_NBYTES = 64
-# Of packets that overtake each other without any loss, one in so many may be acknowledged selectively.
+# Of packets that overtake each other without any loss, one in this many may be acknowledged selectively.
 REORDERED = 100
 
 
@@ -76,7 +76,7 @@ def stream_nbytes(plan: Plan, repeats: int) -> list[int]:
 def again_nbytes(
     plan: Plan, flows: Sequence[Flow], packets: int, resent: Sequence[int], n_moves: int = 0
 ) -> int:
-    """What so many packets of these flows may hold besides their streams, each of which passes once.
+    """What this many packets of these flows may hold besides their streams, each of which passes once.
 
     That is segments sent again, `resent[r]` by rank r, and selective acknowledgements: while something is
     missing before what has arrived, every segment that arrives is answered with one (RFC 2018, section 4),

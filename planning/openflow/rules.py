@@ -172,7 +172,7 @@ def groups_of(rules: Iterable[Rule]) -> set[GroupKey]:
 
 
 def has_room(rules: Mapping[str, Sequence[Rule]]) -> bool:
-    """True if our switches hold so many rules and groups."""
+    """True if our switches hold that many rules and groups."""
     n_groups = sum(len(groups_of(switch_rules)) for switch_rules in rules.values())
     n_rules = [len(switch_rules) for switch_rules in rules.values()]
     return n_groups <= MAX_GROUPS and sum(n_rules) <= MAX_FLOWS and max(n_rules) <= MAX_ENTRIES

@@ -10,7 +10,7 @@ from gradwire.planning.routing.shortest import NextPorts, Path, next_ports
 from gradwire.planning.transport import payload_efficiency
 
 Way = tuple[int, ...]
-MOST_PATHS = 256  # looked at for one flow: a fat-tree of k = 32 has so many
+MOST_PATHS = 256  # looked at for one flow: a fat-tree of k = 32 has that many
 
 
 """The numbers of the links between switches that a path takes."""

@@ -81,7 +81,7 @@ class Tree:
 
 
 def mtu_needed(elements: int) -> int:
-    """The length in bytes of an IP packet with so many elements."""
+    """The length in bytes of an IP packet with this many elements."""
     return PACKET_HEADERS_NBYTES + elements * ELEMENT_NBYTES
 
 

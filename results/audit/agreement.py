@@ -105,7 +105,7 @@ def agreement(
     n_moves: int = 0,
     again: Again = NOTHING_AGAIN,
 ) -> Agreement:
-    """Hold the plan against the counters of a run of so many `repeats`.
+    """Hold the plan against the counters of a run of this many `repeats`.
 
     `resent[r]` are the segments that rank r's TCP sent again.  `late_s`: a flow's count may lack what
     passed so long before it was read (Open vSwitch; its ports count at once).  `moved`: flows could take

@@ -26,7 +26,7 @@ class TreeAgreement:
 
 
 def tree_agreement(plan: Plan, counters: Counters, again: Again, repeats: int) -> TreeAgreement:
-    """Hold the trees against the counters of so many repeats.
+    """Hold the trees against the counters of this many repeats.
 
     With failures trees may have moved: then nothing is held, and `again` alone says what hosts' links carry.
     """

@@ -75,7 +75,7 @@ def test_notices_and_payloads_keep_their_order(pair: Pair) -> None:
 
 
 class Writes:
-    """A socket that takes so many bytes a call, and remembers what it was handed."""
+    """A socket that takes this many bytes a call, and remembers what it was handed."""
 
     def __init__(self, most: int) -> None:
         self.most = most

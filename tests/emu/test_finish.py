@@ -23,7 +23,7 @@ from gradwire.traces.trace import Trace
 from tests import made_gloo, made_http2, made_mpi
 from tests.made_gloo import Sent
 
-Job = Callable[[Path, int], object]  # writes a capture, so many bytes of each packet's payload in it
+Job = Callable[[Path, int], object]  # writes a capture, this many bytes of each packet's payload in it
 WHOLLY = 65_535
 SIZES = (4_000, 40_000, 9)
 

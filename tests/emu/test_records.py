@@ -72,7 +72,7 @@ def plan() -> Plan:
 
 
 def record(folder: Path, plan: Plan, softnet_dropped: tuple[int, ...] = (0, 0)) -> RunRecords:
-    """Repeats in which two ranks swap a message, with so many packets lost in the kernel."""
+    """Repeats in which two ranks swap a message, with this many packets lost in the kernel."""
     folder.mkdir()
     with RunRecords(folder, plan) as made:
         for number, lost in enumerate(softnet_dropped):

@@ -77,7 +77,7 @@ def requests(draw: st.DrawFn) -> list[bytes]:
 
 def talked(messages: list[bytes], at_once: int = 1) -> tuple[list[bytes], Any, Any]:
     """The answers, the table, and what the data plane has got, of a switch that has group 1 and reads
-    so many messages at once.
+    this many messages at once.
     """
     talk = Talk()
     talk.say(group_mod(1, [1, 2]))

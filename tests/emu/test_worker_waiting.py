@@ -44,7 +44,7 @@ def begin(worker: Worker, n_elements: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def answer(cable: socket.socket, n_packets: int) -> None:
-    """What the switch says to so many packets."""
+    """What the switch says to this many packets."""
     pool = Pool(aggregate(TREE, TREE.nodes[0]))
     cable.setblocking(True)
     for _ in range(n_packets):

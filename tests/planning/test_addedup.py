@@ -33,7 +33,7 @@ TCP_MB_S = MB * 8 / (RATE_BPS * TCP_SHARE)
 
 
 def sums(n_ranks: int, *nbytes: int, gates: tuple[Gate, ...] = ()) -> Schedule:
-    """One group of all ranks, with so many sums."""
+    """One group of all ranks, with this many sums."""
     everybody = tuple(range(n_ranks))
     return Schedule.of(
         n_ranks,

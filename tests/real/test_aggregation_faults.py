@@ -56,7 +56,7 @@ def test_who_stands_still_in_mid_tensor_is_named_at_both_levels_within_five_seco
 
 
 def restarted(after: int) -> list[Any]:
-    """A rank's process begins again, with the same numbers, after so many chunks: complaints, received."""
+    """A rank's process begins again, with the same numbers, after this many chunks: complaints, received."""
     with summing(two_level_plan()) as members:
         numbers_of = data(1)
         anew: list[Floats] = []

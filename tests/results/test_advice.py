@@ -52,7 +52,7 @@ def ring_ns(rate_bps: float, n_ranks: int = 8) -> float:
 
 
 def ring_job(slow: Mapping[int, int] | None = None, gap_ns: int = GAP_NS) -> Workload:
-    """Five iterations of one allreduce after a gap, which is so many times longer at the ranks in `slow`."""
+    """Five iterations of one allreduce after a gap, longer by these factors at the ranks in `slow`."""
     items: list[Item] = []
     for iteration in range(5):
         first = len(items)

@@ -221,7 +221,7 @@ def test_the_scale_of_rates_is_that_of_the_training_and_set_up_beyond_it_is_name
     (rates,) = made.rates
     loud = replace(made, rates=(replace(rates, start_ns=-20_000_000, bps=(9e9, 0.0, 5e8, 0.0)),))
     assert chart_data(loud)["most_rate"] == 500
-    assert "The scale is that of the training; set-up went up to 9 Gb/s." in Parsed(page(loud)).text
+    assert "The scale fits the training; set-up went up to 9 Gb/s." in Parsed(page(loud)).text
     assert chart_data(made)["most_rate"] == 500
     assert "set-up went up to" not in Parsed(page(made)).text
 

@@ -75,7 +75,7 @@ def test_what_is_known_to_be_no_range_is_none() -> None:
 def test_each_has_its_own_latest_end_in_a_chain_of_computing(
     ranges_ms: list[tuple[int, int | None]], latest_ms: list[int]
 ) -> None:
-    """One after the other, each ends so many ms after the beginning at the least, and at the most."""
+    """One after the other, each ends this many ms after the beginning at the least, and at the most."""
     gates, before_ms = [], 0
     for op, (least_ms, most_ms) in enumerate(ranges_ms):
         gap_ms = least_ms - before_ms

@@ -142,7 +142,7 @@ def test_what_takes_a_second_connection_is_counted_there_and_once(tmp_path: Path
 def test_every_message_comes_back_with_its_tag_and_size(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], eager: int, parts: int, visible: int
 ) -> None:
-    """Messages up to `eager` go at once, larger ones by rendezvous in so many parts; all have another tag."""
+    """Messages up to `eager` go at once, larger ones by rendezvous in `parts`; all have another tag."""
     clock, forth, back = count(10, 10), [], []
     for tag, size in enumerate(sizes):
         if size <= max(4, eager):

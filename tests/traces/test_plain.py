@@ -30,7 +30,7 @@ def sent(path: Path, packets: list[tuple[int, int, bool]], head: bytes = b"") ->
 
 
 def burst(n_packets: int, pause_ns: int) -> list[tuple[int, int, bool]]:
-    """A write of so many full packets, after a pause."""
+    """A write of this many full packets, after a pause."""
     return [(pause_ns if n == 0 else 12 * US, 1_448, n == n_packets - 1) for n in range(n_packets)]
 
 

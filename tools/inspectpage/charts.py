@@ -61,11 +61,11 @@ def chart_notes(analysis: Analysis) -> list[str]:
     hosts, shown = _hosts(analysis), _shown_hosts(analysis)
     if analysis.rates:
         window = show_s(analysis.rates[0].window_ns / 1e9)
-        notes.append(f"Rates are those of whole frames, in windows of {window}, all hosts on one scale.")
+        notes.append(f"Rates count whole frames, in windows of {window}, all hosts on one scale.")
         at, rates = _rates(analysis, shown)
         most, in_training = (_most_rate(at, rates, begin) for begin in (-math.inf, _training_us(analysis)))
         if most > in_training:
-            notes.append(f"The scale is that of the training; set-up went up to {show_bps(most * 1e6)}.")
+            notes.append(f"The scale fits the training; set-up went up to {show_bps(most * 1e6)}.")
     if len(shown) < len(hosts):
         notes.append(f"The {len(shown)} hosts that moved most are drawn of {len(hosts)}; --csv has all.")
     if len(analysis.spans) > MAX_SPANS:

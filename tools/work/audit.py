@@ -131,11 +131,11 @@ def _drawing(one: Audited, chosen: Sequence[int], phase: str | None) -> str:
     plan = one.plan
     if phase is None or phase == ALL:
         loads: Mapping[Egress, float] = worst_shares(one.phases)
-        means = "busy time over that of the busiest host link, in each link's worst phase"
+        means = "busy time as a share of the busiest host link's, in each link's worst phase"
     else:
         shown = one.phases[chosen[0]]
         loads = {link.egress: link.share for link in shown.links}
-        means = f"busy time over that of the busiest host link, {phase_name(plan, shown.keys[0])}"
+        means = f"busy time as a share of the busiest host link's, {phase_name(plan, shown.keys[0])}"
     worst = one.worst if phase in (None, ALL) else None
     titled = worst or max(loads, key=lambda egress: loads[egress])
     name = link_name(plan.fabric, titled)

@@ -18,7 +18,7 @@ SEND, ALLREDUCE, ALLGATHER, BROADCAST, BARRIER = "send", "allreduce", "allgather
 
 
 class MessageKind(IntEnum):
-    """Payload; a notice by its sender or its receiver that a message of so many bytes is to come; neither."""
+    """Payload; a notice by its sender or its receiver that a message of its bytes is to come; neither."""
 
     DATA = 0
     SEND_READY = 1

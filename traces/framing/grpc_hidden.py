@@ -18,7 +18,7 @@ from gradwire.traces.framing.http2 import HEADER_NBYTES
 NO_CALL = 0
 MAX_SIZES = 64  # different ones that are tried
 MAX_MESSAGES = 16  # in one gap
-MAX_CHANCE = 0.1  # how many choices of so many frames may be expected to fill a gap by chance
+MAX_CHANCE = 0.1  # how many choices of this many frames may be expected to fill a gap by chance
 MAX_TRIALS, MAX_ALL_TRIALS = 20_000, 200_000  # choices tried for one gap, and for all of a stream
 MARGIN = 2  # frames that any other choice must take more
 _CONTROL_NBYTES = (13, 17)  # WINDOW_UPDATE, PING; and trailers
@@ -140,7 +140,7 @@ def _control(shape: Shape) -> dict[int, int]:
 def _choices(room: int, sizes: Sequence[int], shape: Shape, most: int) -> Iterator[_Choice | None]:
     """Every choice of up to `most` messages that fills `room`, and hardly would by chance; None for others.
 
-    Of n messages in k sizes there are C(n + k, k) choices, each with so many sums of control frames.
+    Of n messages in k sizes there are C(n + k, k) choices, each with its own sums of control frames.
     """
     wire = [shape.wire_nbytes(nbytes) for nbytes in sizes]
     control = _control(shape)

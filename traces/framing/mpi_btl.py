@@ -8,7 +8,7 @@ in ompi/mca/coll/base/coll_tags.h.
 Each direction of a connection is a handshake of 24 bytes, then fragments: 8 bytes, and after them for SEND
 an ob1 header with what it carries, for PUT the place to write to (16 bytes) and the data.  A small message
 is one MATCH.  A large one is a RNDV (its size, perhaps its first bytes), for which the receiver asks with PUT
-requests or an ACK; then PUTs of so many bytes, each followed by a FIN, or FRAGs.  Numbers are little-endian,
+requests or an ACK; then PUTs of these sizes, each followed by a FIN, or FRAGs.  Numbers are little-endian,
 or big-endian where a fragment's own flag says so (builds for heterogeneous clusters).
 """
 

@@ -230,7 +230,7 @@ def _nbytes(way: _Way, puts: Sequence[Fragment]) -> int:
 
 
 def _sums(nbytes: int, counts: range, sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """What may be `nbytes` of so many MATCHes of known sizes; of more than MAX_MATCHES, alike ones."""
+    """What may be `nbytes` of this many MATCHes of known sizes; of more than MAX_MATCHES, alike ones."""
     for count in counts[: MAX_EACH + 1]:
         if count == 0 or nbytes < 0:
             yield ()

@@ -4,7 +4,7 @@ A large message's parts are joined by the numbers that both sides give them: a R
 PUT requests that answer it, and the address that those name in the PUTs (pml_ob1_recvreq.c and
 pml_ob1_sendreq.c).  Numbers are used again by later messages, so all is gone through in the order in which
 the sender saw it: what it sent, and what reached it.  Where a header was not captured, the oldest message
-that still waits for so many bytes is taken.
+that still waits for that many bytes is taken.
 """
 
 from collections import defaultdict, deque

@@ -62,10 +62,10 @@ def dlrm(
 
 
 def _to_tables(nbytes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """What each rank has for each, if every rank sends so many bytes to rank r."""
+    """What each rank has for each, if every rank sends this many bytes to rank r."""
     return (tuple(nbytes),) * len(nbytes)
 
 
 def _from_tables(nbytes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """The same if rank r sends so many bytes to every rank."""
+    """The same if rank r sends this many bytes to every rank."""
     return tuple((each,) * len(nbytes) for each in nbytes)

@@ -119,7 +119,7 @@ class Ahead:
         return min(heads)[1] if heads else None
 
     def past(self, counts: Mapping[Pair, int]) -> "Ahead":
-        """What lies ahead when so many more have been taken from each lane."""
+        """What lies ahead when this many more have been taken from each lane."""
         at = {pair: place + counts.get(pair, 0) for pair, place in self.at.items()}
         return replace(self, at=at)
 

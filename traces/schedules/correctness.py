@@ -183,7 +183,7 @@ def _check_held(own: _Own, members: Sequence[int], pieces: Pieces, before: Range
 def _in_memory(
     sends: Sends, members: Sequence[int], pieces: Pieces, before: Ranges, after: Ranges, max_rows: int
 ) -> Iterator[tuple[Sends, Pieces, Ranges, Ranges]]:
-    """All bytes at once, or so many at a time as sets of members are held for.
+    """All bytes at once, or as many at a time as sets of members are held for.
 
     Where all bytes stay where they are in the buffers, as without shifts, some of them can be looked at by
     themselves.  Raise ValueError where not, and all are too many.

@@ -36,7 +36,7 @@ NO_HINTS = Hints()
 
 
 def as_float32(nbytes: int, hints: Hints, dtype: DType) -> tuple[int, Hints]:
-    """What an algorithm is asked, which cuts float32, for so many bytes of `dtype`: as many numbers, on links
+    """What an algorithm is asked, which cuts float32, for `nbytes` of `dtype`: as many numbers, on links
     that are as many times faster as these are smaller.
     """
     factor = narrowing(dtype)

@@ -86,7 +86,7 @@ class Contract:
     carries_on: OpKind | None = None
 
     def buffer_nbytes(self, nbytes: int) -> int:
-        """The buffer of each rank for an operation of so many bytes."""
+        """The buffer of each rank for an operation of this many bytes."""
         return 2 * nbytes if self.has_output else nbytes
 
     def takers(self, givers: Sequence[int], root: int) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ class Lock:
     sections: tuple[tuple[int, int], ...]
 
     def moved(self, n_ops: int, n_ranks: int) -> "Lock":
-        """The same in a schedule before which so many operations and ranks have been put."""
+        """The same in a schedule before which this many operations and ranks have been put."""
         sections = tuple((first + n_ops, last + n_ops) for first, last in self.sections)
         return replace(self, rank=self.rank + n_ranks, sections=sections)
 

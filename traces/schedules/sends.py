@@ -68,7 +68,7 @@ class Edges(NamedTuple):
 
     @classmethod
     def none(cls, n_sends: int) -> Self:
-        """No ids for any of so many sends."""
+        """No ids for any of this many sends."""
         return cls(np.zeros(n_sends + 1, np.int32), np.zeros(0, np.int32))
 
     @classmethod

@@ -47,7 +47,7 @@ class Share:
         return f"{self.family}:{self.text}"
 
     def kept(self, n_numbers: int) -> int:
-        """How many of so many.  Raise NotServedError for none, and for more than all."""
+        """How many of this many.  Raise NotServedError for none, and for more than all."""
         if not 0 < self.share <= 1:
             raise NotServedError(
                 f"{self.name}: a share of the numbers is above 0 and at most 1; {self.family}:0.01 keeps "

@@ -152,7 +152,7 @@ def chunk_of(rank: int, n_ranks: int, *, near_first: bool = False) -> int:
 def _exchange(
     ranks: Sequence[int], distance: int, cut: Sequence[int], near_first: bool, *, gives_own: bool
 ) -> list[Transfer]:
-    """Each rank with the one whose chunk is `distance` from its own: a block of so many chunks each way.
+    """Each rank with the one whose chunk is `distance` from its own: a block of that many chunks each way.
 
     Chunks are numbered among the `ranks` that exchange, a power of two; chunk i begins at `cut[i]`.
     """
