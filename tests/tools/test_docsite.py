@@ -138,10 +138,11 @@ def test_what_a_page_loads_from_elsewhere_is_found_and_what_it_links_is_not(tmp_
 
 def test_help_texts_stay_text_on_a_commands_page() -> None:
     options = (("-n, --n N", "of [a](b), `d_e`\nand _c_"),)
-    page = Page("gradwire x", "gradwire x A_B", ("a*b*c <i>",), {"Options": options})
+    page = Page("gradwire x", "gradwire x A_B", ("a*b*c <i>",), {"Options": options}, ("./gradwire x *_*",))
     text = command_page(page)
     assert "a\\*b\\*c \\<i\\>" in text
     assert ":   of \\[a\\](b), `d_e`<br>and \\_c\\_" in text
+    assert "```sh\n./gradwire x *_*\n```" in text
 
 
 def test_the_navigation_names_every_page_of_docs_once() -> None:

@@ -31,7 +31,11 @@ def test_every_command_has_a_page_that_names_its_options(
     for name in ("plan", "replay", "inject"):
         page = (tmp_path / "man1" / f"gradwire-{name}.1").read_text()
         assert run(name, "--help") == 0
-        for option in re.findall(r"^  (?:-\w, )?(--[\w-]+)", capsys.readouterr().out, re.MULTILINE):
+        shown = capsys.readouterr().out
+        last = shown.splitlines()[-1].strip().replace("-", "\\-")
+        examples = page.partition("\n.SH EXAMPLES\n")[2].splitlines()
+        assert last in [line.removeprefix("\\&") for line in examples]
+        for option in re.findall(r"^  (?:-\w, )?(--[\w-]+)", shown, re.MULTILINE):
             assert option.replace("-", "\\-") in page
 
 
