@@ -217,10 +217,12 @@ def test_watch_without_a_value_does_not_take_the_next_word_for_one() -> None:
 
 
 def test_a_port_is_a_number_or_the_word_terminal() -> None:
-    assert [port_of(choice) for choice in ("page", "0", "65535", "terminal")] == [8470, 0, 65535, None]
+    assert [port_of(choice) for choice in ("page", "0", "1024", "terminal")] == [8470, 0, 1024, None]
     for choice, words in (
         ("65536", "--watch: '65536' is not a whole number from 0 to 65,535"),
         ("web", "--watch=web: give a port, or terminal"),
+        ("22", "--watch=22: ports below 1,024 are for services of the system; give one from 1,024 to 65,535"),
+        ("1023", "or --watch=0 for any free one"),
     ):
         with pytest.raises(ValueError, match=words):
             port_of(choice)

@@ -23,12 +23,13 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from gradwire.emu.channel import receive
-from gradwire.tools.live.audience import STREAM, Audience, refusal
+from gradwire.tools.live.audience import MOST_VIEWERS, STREAM, Audience, refusal
 from gradwire.tools.live.news import News
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 OPEN_S = 2.0  # for a handshake, so that one that never comes holds the end up no longer
-PING_S = 10.0
+PING_S = 10.0  # who does not answer within as long again loses the place, also one that reads nothing
+FULL = f"{MOST_VIEWERS} viewers are here already: close one of them, and load this page again."
 NICE = 10
 NOBODY = 65_534
 
@@ -64,8 +65,8 @@ async def show(end: socket.socket, listener: socket.socket, answer: Response) ->
     def ask(_: ServerConnection, request: Request) -> Response | None:
         headers = request.headers
         refused = refusal(request.path, headers.get_all("Host"), headers.get_all("Origin"))
-        if refused is None and request.path == STREAM and audience.is_full:
-            refused = http.HTTPStatus.SERVICE_UNAVAILABLE, "Too many viewers are here already."
+        if refused is None and audience.is_full:
+            refused = http.HTTPStatus.SERVICE_UNAVAILABLE, FULL
         if refused is not None:
             return _response(*refused, "text/plain")
         return None if request.path == STREAM else answer

@@ -24,7 +24,7 @@ from gradwire.traces.units import parse_count
 TERMINAL = "terminal"
 LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 8470
-MAX_PORT = 65_535
+MIN_PORT, MAX_PORT = 1024, 65_535  # those below are for services, and root would get them
 _END_S = 3.0
 
 
@@ -108,7 +108,13 @@ def port_of(choice: str) -> int | None:
         return DEFAULT_PORT
     if not choice.isdecimal():
         raise ValueError(f"--watch={choice}: give a port, or {TERMINAL}")
-    return parse_count("--watch", choice, 0, MAX_PORT)
+    port = parse_count("--watch", choice, 0, MAX_PORT)
+    if 0 < port < MIN_PORT:
+        raise ValueError(
+            f"--watch={port}: ports below {MIN_PORT:,} are for services of the system; give one from "
+            f"{MIN_PORT:,} to {MAX_PORT:,}, or --watch=0 for any free one"
+        )
+    return port
 
 
 def where_to_look(port: int) -> str:
