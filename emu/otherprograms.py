@@ -22,6 +22,7 @@ OUTSIDE = "programs outside this container"
 MOST_LETTERS = 40  # of a name
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of linux/sched.h
 _STAT_NBYTES = 1024
+_OURS = "interpreter.py"  # emu/interpreter.py, which runs a module
 _INTERPRETERS = ("node", "python", "java", "perl", "ruby", "bash", "sh")
 
 
@@ -146,16 +147,16 @@ def _foreign_name(proc: int, pid: int, ours: str) -> str:
 
 
 def program_name(command: str, words: list[str]) -> str:
-    """`python train.py`: of an interpreter also what it runs, of another run of ours its module.  One line,
-    and a short one, whatever it calls itself.
+    """`python train.py`: of an interpreter also what it runs, of our own the module.  One line, and a short
+    one, whatever it calls itself.
     """
     name = command
     if command.startswith(_INTERPRETERS):
         for before, word in itertools.pairwise(words):
-            if before == "-m" or (word and not word.startswith("-")):
-                name = f"{command} {PurePath(word).name}"
+            path = PurePath(word)
+            if before == "-m" or (word and not word.startswith("-") and path.name != _OURS):
+                name = f"{command} {path.name}"
                 break
-        name = next((word for word in words[1:] if word.startswith("gradwire.")), name)
     clean = "".join(letter if letter.isprintable() else "?" for letter in name)
     return clean if len(clean) <= MOST_LETTERS else f"{clean[: MOST_LETTERS - 1]}…"
 

@@ -47,7 +47,7 @@ def test_the_kernels_own_threads_are_not_other_programs() -> None:
         (
             "python",
             ["python", "-I", "/x/emu/interpreter.py", "gradwire.emu.replay", "run"],
-            "gradwire.emu.replay",
+            "python gradwire.emu.replay",
         ),
     ],
 )
