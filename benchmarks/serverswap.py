@@ -22,7 +22,7 @@ from gradwire.emu.run import run
 from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.results.laboratory import Laboratory
-from gradwire.tools.joboptions import LiveJob, need_for_live
+from gradwire.tools.options.livejob import LiveJob, need_for_live
 from gradwire.traces.iterationtimes import IterationTime
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.recognise import find_job, workload_of

@@ -22,9 +22,9 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.results.laboratory import Laboratory
 from gradwire.results.replayedmessages import replayed_messages
 from gradwire.tools.capturing import Keeping, carry_out
-from gradwire.tools.joboptions import LiveJob, need_for_live
-from gradwire.tools.options import parse_slow
-from gradwire.tools.trustreplay import plan_for
+from gradwire.tools.options.common import parse_slow
+from gradwire.tools.options.livejob import LiveJob, need_for_live
+from gradwire.tools.trust.replay import plan_for
 from gradwire.traces.fidelity import message_starts
 from gradwire.traces.groundtruth import read_logs
 from gradwire.traces.iterationtimes import FIRST_WARM, IterationTime, iteration_times_s, logged_starts

@@ -24,7 +24,7 @@ from typing import Any
 from gradwire.emu.interpreter import python
 from gradwire.emu.project import PROJECT
 from gradwire.tools.exits import NOT_VALID
-from gradwire.tools.raycluster import SENDS
+from gradwire.tools.sweep.raycluster import SENDS
 
 STUDY = """
 name: routes against draws

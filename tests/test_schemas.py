@@ -35,8 +35,8 @@ from gradwire.results.runtables import RankRepeat, Results
 from gradwire.results.runview import LinkUse
 from gradwire.results.trustresult import Live, Summary, TrustMatrix, TrustRow
 from gradwire.results.verdict import Verdict
-from gradwire.tools.labrun import Checked
-from gradwire.tools.partitiontable import MachinePart
+from gradwire.tools.labs.result import Checked
+from gradwire.tools.plans.partitiontable import MachinePart
 from gradwire.traces.analysis.aggregations import AggregationHost, AggregationJob, AggregationKind
 from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.bottleneck import HostBound, JobBound

@@ -16,7 +16,7 @@ from gradwire.results.audit.runaudit import RunAudit
 from gradwire.results.audit.treecounts import SumCount
 from gradwire.results.audit.windows import Window
 from gradwire.results.plannedcells import planned_flows
-from gradwire.tools.linkusers import tree_json
+from gradwire.tools.plans.linkusers import tree_json
 
 
 def audit_json(

@@ -14,7 +14,7 @@ from gradwire.planning.plan import Plan
 from gradwire.results.audit.agreement import LinkCount, strayed
 from gradwire.results.audit.runaudit import RunAudit
 from gradwire.tools.audit_json import phase_name
-from gradwire.tools.linkusers import print_users
+from gradwire.tools.plans.linkusers import print_users
 from gradwire.tools.table import NOTHING, Cell, Table, columns, print_left_out, rich_table, table_of
 from gradwire.traces.units import show_bps, show_count, show_first, show_nbytes, show_s
 

@@ -27,7 +27,7 @@ from gradwire.planning.runfiles import INCOMPLETE
 from gradwire.tools.console import plain
 from gradwire.tools.exits import FAULT
 from gradwire.tools.exits import INTERRUPTED as INTERRUPTED_CODE
-from gradwire.tools.joboptions import LiveJob, need_for_live
+from gradwire.tools.options.livejob import LiveJob, need_for_live
 from gradwire.tools.progressbar import progress_bar
 from gradwire.traces.files import write_whole
 from gradwire.traces.units import show_first, show_nbytes, show_s

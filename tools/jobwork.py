@@ -9,7 +9,7 @@ from gradwire.planning.jobs import is_captures, read_captured, read_job
 from gradwire.planning.plan import Plan
 from gradwire.results.laboratory import planned
 from gradwire.results.row import Row
-from gradwire.tools.choices import NetworkChoices, TrafficChoices
+from gradwire.tools.options.choices import NetworkChoices, TrafficChoices
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,12 @@ from gradwire.results.matrixfile import RESULT, About, Matrix, begun_matrix, che
 from gradwire.results.row import REFUSED, Row
 from gradwire.tools.console import console
 from gradwire.tools.exits import NOT_VALID
-from gradwire.tools.labwriting import Document, save_lab, save_run_lab
+from gradwire.tools.labs.writing import Document, save_lab, save_run_lab
 from gradwire.tools.live.rows import rows_table
 from gradwire.tools.live.view import LiveView
 from gradwire.tools.outputs import RUNS, print_outputs, write_tables
 from gradwire.tools.progressbar import progress_bar
-from gradwire.tools.rowtables import print_rows
+from gradwire.tools.report.rowtables import print_rows
 
 
 def about(title: str, introduction: Sequence[str] = ()) -> About:
@@ -140,7 +140,7 @@ def show(
             to.print(line)
         print_result(to, rows, matrix.folder, verbose)
     if html:
-        from gradwire.tools.report import write_report  # templates take a while to import
+        from gradwire.tools.report.page import write_report  # templates take a while to import
 
         write_report(html, described.title, described.introduction, rows)
     write_tables([matrix], parquet)

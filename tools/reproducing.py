@@ -24,7 +24,7 @@ from gradwire.tools.exits import INTERRUPTED, NOT_VALID
 from gradwire.tools.pageparts import environment
 from gradwire.tools.papers import FOLDER, PAPERS
 from gradwire.tools.progressbar import progress_bar
-from gradwire.tools.rowtables import VERDICT_STYLES
+from gradwire.tools.report.rowtables import VERDICT_STYLES
 from gradwire.tools.table import Cell, columns, or_nothing, rich_table, table_of
 from gradwire.traces.files import write_whole
 from gradwire.traces.units import one_of, show_count

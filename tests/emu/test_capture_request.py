@@ -10,7 +10,7 @@ from gradwire.emu.capturing.job import RankProcesses
 from gradwire.emu.capturing.request import MAX_CAPTURED_RANKS, CaptureRequest, check_fits
 from gradwire.emu.training.options import TrainingOptions
 from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.tools.joboptions import parse_beside
+from gradwire.tools.options.livejob import parse_beside
 
 FABRIC = parse_fabric("star:hosts=9")
 DDP = CaptureRequest(4, FABRIC.spec, TrainingOptions(slow=((1, 2.0),)))

@@ -10,8 +10,8 @@ import pytest
 from gradwire.emu.project import PROJECT
 from gradwire.planning.jobs import read_plan
 from gradwire.planning.plan import Plan
-from gradwire.tools.labfile import read_lab
-from gradwire.tools.labwork import lab_work
+from gradwire.tools.labs.file import read_lab
+from gradwire.tools.labs.work import lab_work
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 

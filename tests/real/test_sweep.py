@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from gradwire.tools.sweep import run_study
+from gradwire.tools.work.sweep import run_study
 
 pytestmark = pytest.mark.real
 

@@ -22,8 +22,8 @@ from gradwire.planning.transport import payload_efficiency
 from gradwire.results.advice import COMPANY, Advice, Proposal, advise
 from gradwire.results.laboratory import planned
 from gradwire.tools.cli import main
-from gradwire.tools.inspectpage.page import page
-from gradwire.tools.options import parse_iterations, parse_slow
+from gradwire.tools.inspection.page import page
+from gradwire.tools.options.common import parse_iterations, parse_slow
 from gradwire.traces.analysis.analysis import Analysis, analyse
 from gradwire.traces.analysis.bottleneck import JobBound
 from gradwire.traces.analysis.exposure import Exposure

@@ -6,7 +6,7 @@ from gradwire.planning.model.loads import plan_load
 from gradwire.planning.plan import Plan
 from gradwire.results.api import link_loads
 from gradwire.results.planfigures import nominal_figures
-from gradwire.tools.plansummary import summary
+from gradwire.tools.plans.summary import summary
 from tests.made_plans import PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan
 
 RATE_BPS = 50_000_000

@@ -6,8 +6,8 @@ from pathlib import Path
 from gradwire.results.plannedcells import PlannedCell
 from gradwire.results.studyresults import CellResult, summaries
 from gradwire.results.verdict import Verdict
-from gradwire.tools.studycharts import seed_charts
-from gradwire.tools.studytables import answers_of_study, not_valid, refused, study_table
+from gradwire.tools.sweep.charts import seed_charts
+from gradwire.tools.sweep.tables import answers_of_study, not_valid, refused, study_table
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_run
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from gradwire.results.row import FailedCable, Row, Spread
-from gradwire.tools.bars import SLACK, axis_s, bars_svg, ticks_s
+from gradwire.tools.drawing.bars import SLACK, axis_s, bars_svg, ticks_s
 
 ROW = Row(
     fabric="star:hosts=8",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.tools.blocksizes import MAX_FILE_NBYTES, read_block_sizes
+from gradwire.tools.options.blocksizes import MAX_FILE_NBYTES, read_block_sizes
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ from gradwire.emu.capturing.run import Ran
 from gradwire.emu.network.tcpdump import TcpdumpCounts
 from gradwire.emu.training.options import TrainingOptions
 from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.tools import cli, joboptions
+from gradwire.tools import cli
 from gradwire.tools.capturing import Captured, report_lines, show
+from gradwire.tools.options import livejob
 from gradwire.traces.groundtruth import LoggedEvent, RankLog
 from gradwire.traces.reader import SETTINGS, read_settings
 from tests.documented import documented_fields
@@ -58,16 +59,16 @@ def test_what_makes_no_sense_is_refused_in_a_line(
 def test_without_pytorch_a_line_says_how_to_get_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(joboptions, "need_root_and_tools", lambda *_, **__: None)
-    monkeypatch.setattr(joboptions, "find_spec", lambda name: None)
-    monkeypatch.setattr(joboptions, "which", lambda name: name)
+    monkeypatch.setattr(livejob, "need_root_and_tools", lambda *_, **__: None)
+    monkeypatch.setattr(livejob, "find_spec", lambda name: None)
+    monkeypatch.setattr(livejob, "which", lambda name: name)
     assert "run sudo ./gradwire setup --live" in refusal(capsys, "ddp")
 
 
 def test_a_program_that_is_not_there_is_refused_before_anything_is_built(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(joboptions, "need_root_and_tools", lambda *_, **__: None)
+    monkeypatch.setattr(livejob, "need_root_and_tools", lambda *_, **__: None)
     assert "cannot find the program no-such-program" in refusal(capsys, "--", "no-such-program")
 
 

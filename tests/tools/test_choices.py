@@ -12,9 +12,15 @@ import typer
 from typer.testing import CliRunner
 
 from gradwire.planning.experiment import Experiment
-from gradwire.tools.choiceoptions import takes_choices
-from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices, refuse_planned
 from gradwire.tools.cli import application, load
+from gradwire.tools.options.choices import (
+    MatrixChoices,
+    NetworkChoices,
+    RunChoices,
+    TrafficChoices,
+    refuse_planned,
+)
+from gradwire.tools.options.fields import takes_choices
 from gradwire.traces.making.collectives import made_allreduce
 
 PLANNED = (MatrixChoices, NetworkChoices, TrafficChoices)

@@ -6,7 +6,7 @@ import pytest
 
 from gradwire.planning.placement import PLACEMENTS
 from gradwire.tools import cli
-from gradwire.tools.completing import completing
+from gradwire.tools.options.completing import completing
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from gradwire.planning.fabrics.fabric import Egress, Fabric, Wire, cable
 from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.tools.draw import fabric_svg
+from gradwire.tools.drawing.svg import fabric_svg
 from gradwire.traces.units import show_bps
 
 SVG = "{http://www.w3.org/2000/svg}"

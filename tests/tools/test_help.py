@@ -11,7 +11,7 @@ from gradwire.planning.placement import PLACEMENTS
 from gradwire.planning.routing.policies import BUILT_IN
 from gradwire.tools import cli
 from gradwire.tools.console import PIPE_COLUMNS
-from gradwire.tools.options import MEANINGS
+from gradwire.tools.options.common import MEANINGS
 from gradwire.traces.schedules.names import CHOICES
 from tests.commandlines import options_of
 

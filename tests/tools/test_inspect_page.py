@@ -14,9 +14,9 @@ from gradwire.tools import dygraphs
 from gradwire.tools.cli import main
 from gradwire.tools.dygraphs import load_library
 from gradwire.tools.exits import FAULT
-from gradwire.tools.inspectpage.cells import MAX_ROWS
-from gradwire.tools.inspectpage.charts import chart_data
-from gradwire.tools.inspectpage.page import heat_map, page, write_page
+from gradwire.tools.inspection.cells import MAX_ROWS
+from gradwire.tools.inspection.charts import chart_data
+from gradwire.tools.inspection.page import heat_map, page, write_page
 from gradwire.tools.pageparts import as_script
 from gradwire.traces.analysis.analysis import Analysis, analyse, analyse_flows
 from gradwire.traces.analysis.exposure import Span

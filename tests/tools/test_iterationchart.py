@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from gradwire.results.row import Row
-from gradwire.tools.bars import ABOVE, HEIGHT, iterations_svg
+from gradwire.tools.drawing.bars import ABOVE, HEIGHT, iterations_svg
 from gradwire.traces.iterationtimes import IterationTime
 from tests.made_runs import made_repeat
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices
-from gradwire.tools.labfile import MAX_FILE_NBYTES, BadLab, Lab, read_lab
+from gradwire.tools.labs.file import MAX_FILE_NBYTES, BadLab, Lab, read_lab
+from gradwire.tools.options.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices
 
 ROOT = Path(__file__).parents[2]
 JOB = "job: {bench: allreduce}\n"

@@ -16,10 +16,10 @@ from gradwire.planning.plan import Plan
 from gradwire.results.matrixfile import About, Matrix
 from gradwire.results.row import Row
 from gradwire.tools import cli
-from gradwire.tools.choices import RunChoices
-from gradwire.tools.labfile import read_lab
-from gradwire.tools.labwork import LabWork, lab_work
-from gradwire.tools.labwriting import FILE, save_lab, save_run_lab
+from gradwire.tools.labs.file import read_lab
+from gradwire.tools.labs.work import LabWork, lab_work
+from gradwire.tools.labs.writing import FILE, save_lab, save_run_lab
+from gradwire.tools.options.choices import RunChoices
 from gradwire.tools.work import bench, replay
 from gradwire.traces.making.training import training
 from gradwire.traces.workload import save

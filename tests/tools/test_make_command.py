@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gradwire.tools import cli
-from gradwire.tools.makechoices import COLLECTIVES, KINDS
+from gradwire.tools.options.make import COLLECTIVES, KINDS
 from gradwire.traces.making.easgd import VARIANTS
 from gradwire.traces.making.gossip import PATTERNS
 from gradwire.traces.making.items import MAX_MADE_ITEMS, Items

@@ -8,7 +8,7 @@ from gradwire.emu.options import RunOptions
 from gradwire.results.matrixfile import About
 from gradwire.results.row import REFUSED, JobTime, Row, Spread
 from gradwire.tools.console import PIPE_COLUMNS
-from gradwire.tools.ncclstyle import nccl_json, nccl_lines
+from gradwire.tools.report.ncclstyle import nccl_json, nccl_lines
 from gradwire.traces.schedules.dtypes import DType
 from gradwire.traces.schedules.kinds import CollectiveKind
 from tests.tools.test_rowtables import measured, printed

@@ -8,8 +8,8 @@ import pytest
 from gradwire.planning.fabrics.spec import FAMILIES, parse_fabric
 from gradwire.planning.placement import PLACEMENTS
 from gradwire.planning.routing.policies import policy_names
-from gradwire.tools import options
-from gradwire.tools.options import (
+from gradwire.tools.options.common import (
+    common,
     parse_compute,
     parse_factor,
     parse_iterations,
@@ -71,10 +71,10 @@ def test_what_names_no_iteration_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        (options.FABRIC_HELP, FAMILIES),
-        (options.ALGORITHM_HELP, algorithm_names()),
-        (options.PLACEMENT_HELP, PLACEMENTS),
-        (options.ROUTES_HELP, policy_names()),
+        (common.FABRIC_HELP, FAMILIES),
+        (common.ALGORITHM_HELP, algorithm_names()),
+        (common.PLACEMENT_HELP, PLACEMENTS),
+        (common.ROUTES_HELP, policy_names()),
     ],
 )
 def test_the_help_of_an_option_names_every_choice(text: str, names: Iterable[str]) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from gradwire.planning.fabrics.fabric import Egress
-from gradwire.tools.inspectpage.page import write_page
-from gradwire.tools.report import write_report
-from gradwire.tools.sweep import run_study
+from gradwire.tools.inspection.page import write_page
+from gradwire.tools.report.page import write_report
+from gradwire.tools.work.sweep import run_study
 from tests.browser import Page, browser
 from tests.made_analysis import made_analysis
 from tests.made_plans import MIB, allreduce_plan

@@ -22,7 +22,7 @@ from gradwire.results import limits, planfigures
 from gradwire.results.planfigures import nominal_figures
 from gradwire.tools import cli
 from gradwire.tools.console import PIPE_COLUMNS
-from gradwire.tools.plansummary import print_summary
+from gradwire.tools.plans.summary import print_summary
 from gradwire.traces import workload as workloads
 from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.schedule import Gate

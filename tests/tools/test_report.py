@@ -17,10 +17,10 @@ from gradwire.planning.failures import parse_failures
 from gradwire.planning.plan import BadPlan
 from gradwire.results.row import REFUSED, Row, Spread
 from gradwire.results.verdict import Verdict
-from gradwire.tools.draw import SHADES
+from gradwire.tools.drawing.svg import SHADES
 from gradwire.tools.dygraphs import load_library
-from gradwire.tools.report import facts, write_report
-from gradwire.tools.reportcells import MOST_LINKS
+from gradwire.tools.report.cells import MOST_LINKS
+from gradwire.tools.report.page import facts, write_report
 from tests.made_counters import switches_json, write_counters
 from tests.made_plans import MIB, allreduce_plan, messages, schedule_plan
 from tests.made_runs import made_run, sample_ports

@@ -9,7 +9,7 @@ from gradwire.results.matrixfile import RESULT, load_matrix
 from gradwire.results.trustresult import Live, TrustMatrix, TrustRow, save
 from gradwire.results.verdict import Verdict
 from gradwire.tools import cli
-from gradwire.tools.sidebyside import run_names, side_by_side
+from gradwire.tools.report.sidebyside import run_names, side_by_side
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import VALID, made_matrix
 from tests.tools.test_report import Page

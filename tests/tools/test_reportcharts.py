@@ -9,8 +9,8 @@ from gradwire.results.linktimes import LinkTimes, RunTimes
 from gradwire.results.row import Row, Spread
 from gradwire.results.runview import load_run
 from gradwire.tools.pageparts import part
-from gradwire.tools.reportcells import ReportCell, grids, short_specs
-from gradwire.tools.reportcharts import HUES, LEAST_QUEUE_NBYTES, MOST_SERIES, chart_data
+from gradwire.tools.report.cells import ReportCell, grids, short_specs
+from gradwire.tools.report.charts import HUES, LEAST_QUEUE_NBYTES, MOST_SERIES, chart_data
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_run
 

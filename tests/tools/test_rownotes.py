@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from gradwire.results.row import Row, Spread
-from gradwire.tools.rownotes import notes, row_names
-from gradwire.tools.rowtables import first_lines, print_rows
+from gradwire.tools.report.rownotes import notes, row_names
+from gradwire.tools.report.rowtables import first_lines, print_rows
 from gradwire.traces.iterationtimes import IterationTime
 
 BUSY = "CPU idle only 0%: use a lower rate or fewer hosts"

@@ -9,7 +9,7 @@ from rich.console import Console
 from gradwire.planning.model.errorbar import Bar
 from gradwire.results.row import REFUSED, FailedCable, Row, Spread
 from gradwire.tools.console import PIPE_COLUMNS
-from gradwire.tools.rowtables import print_rows
+from gradwire.tools.report.rowtables import print_rows
 from gradwire.traces.iterationtimes import IterationTime
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from gradwire.results.quantities import QUANTITIES
 from gradwire.tools import cli
-from gradwire.tools.choicekeys import OF_COMMAND
-from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices
-from gradwire.tools.labkeys import json_schema
+from gradwire.tools.labs.optionkeys import OF_COMMAND
+from gradwire.tools.labs.schema import json_schema
+from gradwire.tools.options.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.tools.cellreplaying import plan_cell
-from gradwire.tools.labfile import read_lab
-from gradwire.tools.study import Study, study_of
-from gradwire.tools.studycharts import StudyChart, study_charts
+from gradwire.tools.labs.file import read_lab
+from gradwire.tools.sweep.cellreplaying import plan_cell
+from gradwire.tools.sweep.charts import StudyChart, study_charts
+from gradwire.tools.sweep.study import Study, study_of
 
 BYTES_PER_S = 50e6 / 8 * 1448 / 1514  # a link's payload
 STUDY = """

@@ -15,12 +15,13 @@ from typer.testing import CliRunner
 
 from gradwire.results.studyresults import CellResult
 from gradwire.results.verdict import Verdict
-from gradwire.tools import cellreplaying, cli, study, sweep
-from gradwire.tools.cellfiles import load_cell, save_cell
-from gradwire.tools.labfile import read_lab
-from gradwire.tools.planmatrix import planned
-from gradwire.tools.study import parse_seeds, study_of
-from gradwire.tools.sweep import run_study, work_out
+from gradwire.tools import cli
+from gradwire.tools.labs.file import read_lab
+from gradwire.tools.plans.matrix import planned
+from gradwire.tools.sweep.cellfiles import load_cell, save_cell
+from gradwire.tools.sweep.study import parse_seeds, study_of
+from gradwire.tools.work import sweep
+from gradwire.tools.work.sweep import cellreplaying, run_study, study, work_out
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_run
 

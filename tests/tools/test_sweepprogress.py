@@ -7,7 +7,7 @@ from gradwire.results.plannedcells import PlannedCell
 from gradwire.results.row import Row
 from gradwire.results.studyresults import CellResult
 from gradwire.tools.live.view import LiveView
-from gradwire.tools.sweepprogress import sweep_progress
+from gradwire.tools.sweep.progress import sweep_progress
 
 CELL = PlannedCell("star:hosts=4", "ring", "linear", "ecmp", 4, 4_000_000, 2.0, 1.0)
 OTHER = replace(CELL, algorithm="all-pairs", fluid_s=1.5)

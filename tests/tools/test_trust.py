@@ -28,12 +28,13 @@ from gradwire.planning.runfiles import INCOMPLETE, BadRun
 from gradwire.results.matrixfile import About
 from gradwire.results.row import REFUSED, Row
 from gradwire.results.trustresult import ERROR_BAR, Live, Summary, TrustMatrix, TrustRow, load, save
-from gradwire.tools import cli, joboptions
+from gradwire.tools import cli
 from gradwire.tools.capturing import Captured, Keeping
-from gradwire.tools.joboptions import LiveJob
-from gradwire.tools.trust import TrustTrial, carry_out
-from gradwire.tools.trustlive import middle_training
-from gradwire.tools.trusttables import notes, page, sentences
+from gradwire.tools.options.common import livejob
+from gradwire.tools.options.livejob import LiveJob
+from gradwire.tools.trust.live import middle_training
+from gradwire.tools.trust.matrix import TrustTrial, carry_out
+from gradwire.tools.trust.tables import notes, page, sentences
 from gradwire.traces.iterationtimes import IterationTime
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.recognise import connections
@@ -134,9 +135,9 @@ def write_events(folder: Path, plan: Plan, repeat: int, period_ns: int) -> None:
 @pytest.fixture
 def _whole_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """The shipped capture has three iterations: none of them counts as warm-up here."""
-    for module in ("gradwire.tools.trust", "gradwire.tools.trustlive", "gradwire.tools.trustreplay"):
+    for module in ("gradwire.tools.trust.matrix", "gradwire.tools.trust.live", "gradwire.tools.trust.replay"):
         monkeypatch.setattr(f"{module}.FIRST_WARM", 0)
-    for module in ("gradwire.tools.trust", "gradwire.tools.trustreplay"):
+    for module in ("gradwire.tools.trust.matrix", "gradwire.tools.trust.replay"):
         monkeypatch.setattr(f"{module}.MIN_ITERATIONS", 3)
 
 
@@ -496,9 +497,9 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_without_pytorch_a_line_says_how_to_get_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(joboptions, "need_root_and_tools", lambda *_, **__: None)
-    monkeypatch.setattr(joboptions, "find_spec", lambda name: None)
-    monkeypatch.setattr(joboptions, "which", lambda name: name)
+    monkeypatch.setattr(livejob, "need_root_and_tools", lambda *_, **__: None)
+    monkeypatch.setattr(livejob, "find_spec", lambda name: None)
+    monkeypatch.setattr(livejob, "which", lambda name: name)
     assert "run sudo ./gradwire setup --live" in refusal(capsys, "ddp", "--fabric", "star:hosts=4")
 
 

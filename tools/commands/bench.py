@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from gradwire.tools.benchchoices import COLLECTIVES, BenchChoices
-from gradwire.tools.choiceoptions import takes_choices
-from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices
-from gradwire.tools.completing import completing
+from gradwire.tools.options.bench import COLLECTIVES, BenchChoices
+from gradwire.tools.options.choices import MatrixChoices, NetworkChoices, RunChoices
+from gradwire.tools.options.completing import completing
+from gradwire.tools.options.fields import takes_choices
 from gradwire.traces.schedules.kinds import CollectiveKind
 from gradwire.traces.schedules.names import BY_COLLECTIVE, CHOICES, DEFAULTS
 

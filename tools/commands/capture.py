@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from gradwire.tools.joboptions import (
+from gradwire.tools.options.common import FABRIC_HELP, JsonOption, complete_fabric
+from gradwire.tools.options.livejob import (
     AsyncOption,
     BatchOption,
     BesideLiveOption,
@@ -25,7 +26,6 @@ from gradwire.tools.joboptions import (
     parse_beside,
     refuse_foreign_options,
 )
-from gradwire.tools.options import FABRIC_HELP, JsonOption, complete_fabric
 
 DEFAULT_RATE = "10G"  # more than two processors can send: the job's own pace shows, not the link's
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gradwire.tools.options import JsonOption
+from gradwire.tools.options.common import JsonOption
 
 
 def compare(

@@ -10,7 +10,7 @@ import typer
 
 from gradwire.emu.interpreter import python
 from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.tools.options import RoutesOption, complete_fabric
+from gradwire.tools.options.common import RoutesOption, complete_fabric
 from gradwire.tools.thismachine import need_emulation
 
 FOR_EVER_S = "inf"

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gradwire.tools.options import (
+from gradwire.tools.options.common import (
     HtmlOption,
     JsonOption,
     OutOption,

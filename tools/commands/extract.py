@@ -1,6 +1,6 @@
 """`gradwire extract`: write what a captured job communicated to a workload file."""
 
-from gradwire.tools.options import CapturesArgument, JsonOption, RankMapOption, WorkloadOutOption
+from gradwire.tools.options.common import CapturesArgument, JsonOption, RankMapOption, WorkloadOutOption
 
 
 def extract(

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from gradwire.tools.exits import UsageError
-from gradwire.tools.options import FABRIC_HELP, JsonOption, complete_fabric
+from gradwire.tools.options.common import FABRIC_HELP, JsonOption, complete_fabric
 
 
 def fabric(

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from gradwire.tools.cli import TABLE, main
-from gradwire.tools.completing import completing
 from gradwire.tools.manpages import write_man_pages
+from gradwire.tools.options.completing import completing
 
 NAMES = [command.name for command in TABLE if command.exists]
 

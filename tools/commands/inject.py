@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from gradwire.emu.inject.options import PPS, RATE, RECORDED, STAR_RATE, TOPSPEED, Pace
-from gradwire.tools.options import (
+from gradwire.tools.options.common import (
     FABRIC_HELP,
     CapturesArgument,
     JsonOption,

@@ -5,7 +5,13 @@ from typing import Annotated
 
 import typer
 
-from gradwire.tools.options import CapturesArgument, CsvOption, JsonOption, ParquetOption, RankMapOption
+from gradwire.tools.options.common import (
+    CapturesArgument,
+    CsvOption,
+    JsonOption,
+    ParquetOption,
+    RankMapOption,
+)
 
 
 def inspect(  # noqa: PLR0913, PLR0917 - a parameter for each option

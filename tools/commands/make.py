@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from gradwire.tools.choiceoptions import takes_choices
-from gradwire.tools.completing import completing
-from gradwire.tools.givenoptions import refuse_foreign
-from gradwire.tools.makechoices import KINDS, JobChoices, SizeChoices, belongs
-from gradwire.tools.options import JsonOption, WorkloadOutOption, either
+from gradwire.tools.options.common import JsonOption, WorkloadOutOption, either
+from gradwire.tools.options.completing import completing
+from gradwire.tools.options.fields import takes_choices
+from gradwire.tools.options.given import refuse_foreign
+from gradwire.tools.options.make import KINDS, JobChoices, SizeChoices, belongs
 from gradwire.tools.written import print_written
 from gradwire.traces.units import one_of
 from gradwire.traces.workload import save

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from gradwire.tools.choiceoptions import takes_choices
-from gradwire.tools.choices import MatrixChoices, NetworkChoices, TrafficChoices
-from gradwire.tools.givenoptions import refuse_given
-from gradwire.tools.options import MODEL, HtmlOption, JobArgument, JsonOption, ParquetOption
+from gradwire.tools.options.choices import MatrixChoices, NetworkChoices, TrafficChoices
+from gradwire.tools.options.common import MODEL, HtmlOption, JobArgument, JsonOption, ParquetOption
+from gradwire.tools.options.fields import takes_choices
+from gradwire.tools.options.given import refuse_given
 
 ALONE = ("seed", "engine", "out", "machines", "html", "parquet")  # what one seed has
 

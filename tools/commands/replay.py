@@ -2,9 +2,9 @@
 
 import typer
 
-from gradwire.tools.choiceoptions import takes_choices
-from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices
-from gradwire.tools.options import JobArgument
+from gradwire.tools.options.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices
+from gradwire.tools.options.common import JobArgument
+from gradwire.tools.options.fields import takes_choices
 
 
 @takes_choices

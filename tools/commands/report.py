@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gradwire.tools.options import CsvOption, HtmlOption, JsonOption, ParquetOption, VerboseOption
+from gradwire.tools.options.common import CsvOption, HtmlOption, JsonOption, ParquetOption, VerboseOption
 
 
 def report(

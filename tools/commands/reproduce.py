@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from gradwire.tools.completing import completing
-from gradwire.tools.options import HtmlOption, JsonOption, OutOption, either
+from gradwire.tools.options.common import HtmlOption, JsonOption, OutOption, either
+from gradwire.tools.options.completing import completing
 from gradwire.tools.papers import PAPERS
 
 

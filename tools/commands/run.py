@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gradwire.tools.options import JsonOption, OutOption, VerboseOption, WatchOption
+from gradwire.tools.options.common import JsonOption, OutOption, VerboseOption, WatchOption
 
 
 def run(
@@ -40,7 +40,7 @@ def run(
 
     Exit code 4: something is not as a lab expects it; 3: a row is not valid.
     """
-    from gradwire.tools.labs import print_schema, run_labs
+    from gradwire.tools.work.run import print_schema, run_labs
 
     if schema:
         print_schema()

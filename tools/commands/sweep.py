@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gradwire.tools.options import JsonOption
+from gradwire.tools.options.common import JsonOption
 
 
 def sweep(
@@ -73,7 +73,7 @@ def sweep(
     Exit code 4: an expectation fails; 3: a row is not valid, a cell failed, or
     every cell is refused.
     """
-    from gradwire.tools.sweep import run_study
+    from gradwire.tools.work.sweep import run_study
 
     if ray is not None and processes is not None:
         raise ValueError("--processes and --ray cannot be used together: give one of them")

@@ -5,7 +5,16 @@ from typing import Annotated
 
 import typer
 
-from gradwire.tools.joboptions import (
+from gradwire.tools.options.common import (
+    FABRIC_HELP,
+    REPEATABLE,
+    HtmlOption,
+    JsonOption,
+    RepeatOption,
+    RoutesOption,
+    complete_fabric,
+)
+from gradwire.tools.options.livejob import (
     MAX_TRAININGS,
     AsyncOption,
     BatchOption,
@@ -24,15 +33,6 @@ from gradwire.tools.joboptions import (
     WorkersOption,
     parse_beside,
     refuse_foreign_options,
-)
-from gradwire.tools.options import (
-    FABRIC_HELP,
-    REPEATABLE,
-    HtmlOption,
-    JsonOption,
-    RepeatOption,
-    RoutesOption,
-    complete_fabric,
 )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from gradwire.emu.options import OS_KEN, Software
-from gradwire.tools.options import (
+from gradwire.tools.options.common import (
     ControllerOption,
     MachinesOption,
     RoutesOption,

@@ -17,7 +17,7 @@ from gradwire.emu.channel import Channel, channel
 from gradwire.emu.interpreter import python
 from gradwire.planning.fabrics.fabric import Fabric, link_name
 from gradwire.tools.cli import PAGE
-from gradwire.tools.draw import fabric_svg
+from gradwire.tools.drawing.svg import fabric_svg
 from gradwire.tools.table import Table
 from gradwire.traces.units import parse_count
 

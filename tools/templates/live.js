@@ -13,7 +13,7 @@ const bps = value => scaled(value, [["Gb/s", 1e9], ["Mb/s", 1e6], ["kb/s", 1e3, 
 const bytes = value => scaled(value, [["GB", 1e9], ["MB", 1e6], ["kB", 1e3, "B"]]);
 const percent = share => `${Math.round(100 * share)} %`;
 
-// The shades of tools/draw.py: idle, then a quarter each; a burst above the rate is a full link.
+// The shades of tools/drawing/svg.py: idle, then a quarter each; a burst above the rate is a full link.
 const shade = share => share <= 0 ? 0 : Math.min(4, Math.ceil(4 * share));
 
 function cell(row, text, style = "", share = null) {

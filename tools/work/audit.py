@@ -19,9 +19,9 @@ from gradwire.results.audit.runaudit import RunAudit, audit_run, middle
 from gradwire.tools.audit_json import audit_json, phase_name
 from gradwire.tools.audit_tables import print_phases, print_run, print_tables
 from gradwire.tools.console import console
-from gradwire.tools.draw import fabric_svg
+from gradwire.tools.drawing.svg import fabric_svg
 from gradwire.tools.outputs import check_file
-from gradwire.tools.plansummary import print_heading
+from gradwire.tools.plans.summary import print_heading
 from gradwire.tools.stdin import with_stdin
 from gradwire.traces.files import write_whole
 

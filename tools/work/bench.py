@@ -6,15 +6,15 @@ from pathlib import Path
 
 import typer
 
-from gradwire.tools.benchchoices import SIZES, BenchChoices, kind_of
-from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices
-from gradwire.tools.givenoptions import refuse_given
 from gradwire.tools.jobwork import Work
-from gradwire.tools.labwriting import keys_of, lab_of
+from gradwire.tools.labs.writing import keys_of, lab_of
 from gradwire.tools.live.view import live_view
 from gradwire.tools.matrixrun import about, carry_out, default_folder, show
-from gradwire.tools.ncclstyle import nccl_json
+from gradwire.tools.options.bench import SIZES, BenchChoices, kind_of
+from gradwire.tools.options.choices import MatrixChoices, NetworkChoices, RunChoices
+from gradwire.tools.options.given import refuse_given
 from gradwire.tools.outputs import check_file, check_report, check_tables
+from gradwire.tools.report.ncclstyle import nccl_json
 from gradwire.tools.thismachine import need_root_and_tools
 from gradwire.traces.files import write_whole
 from gradwire.traces.schedules.names import DEFAULTS

@@ -16,8 +16,8 @@ from gradwire.results.comparison import (
 )
 from gradwire.results.resultfolder import load_results
 from gradwire.tools.console import console
-from gradwire.tools.resultwords import missing_words
-from gradwire.tools.sidebyside import without_shared
+from gradwire.tools.report.resultwords import missing_words
+from gradwire.tools.report.sidebyside import without_shared
 from gradwire.tools.table import NOTHING, Cell, columns, or_nothing, rich_table, table_of
 from gradwire.traces.units import show_s
 

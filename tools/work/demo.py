@@ -12,9 +12,9 @@ from gradwire.results.advice import advise
 from gradwire.results.laboratory import planned
 from gradwire.tools.console import console
 from gradwire.tools.dygraphs import need_library
-from gradwire.tools.inspect_tables import print_analysis
+from gradwire.tools.inspection.tables import print_analysis
 from gradwire.tools.matrixrun import about, carry_out, default_folder, show
-from gradwire.tools.options import (
+from gradwire.tools.options.common import (
     parse_factor,
 )
 from gradwire.tools.outputs import check_page

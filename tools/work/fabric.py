@@ -16,7 +16,7 @@ from gradwire.planning.fabrics.paths import access_switch
 from gradwire.planning.fabrics.radix import largest
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.tools.console import console
-from gradwire.tools.draw import fabric_svg
+from gradwire.tools.drawing.svg import fabric_svg
 from gradwire.tools.fabrictable import FIGURES, fabric_table
 from gradwire.tools.sizetable import grid_note, size_row, size_table
 from gradwire.tools.table import rich_table

@@ -10,7 +10,7 @@ from rich.progress import Progress
 from gradwire.planning.capturefabric import capture_fabric, had_company, rates_of
 from gradwire.results.advice import Step, advise
 from gradwire.tools.console import plain
-from gradwire.tools.inspect_tables import print_analysis
+from gradwire.tools.inspection.tables import print_analysis
 from gradwire.tools.outputs import check_file, check_report, check_tables
 from gradwire.tools.progressbar import progress_bar
 from gradwire.tools.stdin import with_stdin
@@ -68,7 +68,7 @@ def inspect_captures(  # noqa: PLR0913 - a parameter for each option
         write_perfetto(analysis, trace.messages, perfetto)
         written.append(perfetto)
     if html is not None:
-        from gradwire.tools.inspectpage.page import write_page
+        from gradwire.tools.inspection.page import write_page
 
         write_page(analysis, html, advice)
         written.append(html)

@@ -22,13 +22,13 @@ from gradwire.results.plannedcells import (
     carried_by,
     planned_cell,
 )
-from gradwire.tools.choices import MatrixChoices, NetworkChoices, TrafficChoices, refuse_planned
 from gradwire.tools.console import console
-from gradwire.tools.options import ENGINES, MODEL, SIMGRID
+from gradwire.tools.options.choices import MatrixChoices, NetworkChoices, TrafficChoices, refuse_planned
+from gradwire.tools.options.common import ENGINES, MODEL, SIMGRID
 from gradwire.tools.outputs import check_file, check_page, check_tables, print_outputs
-from gradwire.tools.partitiontable import machine_parts, parts_json, print_parts
-from gradwire.tools.planmatrix import PATIENCE_S, Engine, planned, print_cells, to_json, write_page
-from gradwire.tools.plansummary import print_summary, summary
+from gradwire.tools.plans.matrix import PATIENCE_S, Engine, planned, print_cells, to_json, write_page
+from gradwire.tools.plans.partitiontable import machine_parts, parts_json, print_parts
+from gradwire.tools.plans.summary import print_summary, summary
 from gradwire.tools.progressbar import progress_bar
 from gradwire.tools.stdin import with_stdin
 from gradwire.traces.units import one_of

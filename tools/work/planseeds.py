@@ -11,13 +11,13 @@ from gradwire.planning.experiment import Cell, Experiment
 from gradwire.planning.jobs import read_job
 from gradwire.planning.plan import Plan
 from gradwire.results.studyresults import CellResult, SeedSummary, summaries
-from gradwire.tools.choices import MatrixChoices, NetworkChoices, TrafficChoices, fixed
 from gradwire.tools.console import console
+from gradwire.tools.options.choices import MatrixChoices, NetworkChoices, TrafficChoices, fixed
 from gradwire.tools.stdin import with_stdin
-from gradwire.tools.study import StudyCell, parse_seeds
-from gradwire.tools.studytables import answers_of_study, print_study
-from gradwire.tools.sweep import in_processes
-from gradwire.tools.sweepprogress import sweep_progress
+from gradwire.tools.sweep.progress import sweep_progress
+from gradwire.tools.sweep.study import StudyCell, parse_seeds
+from gradwire.tools.sweep.tables import answers_of_study, print_study
+from gradwire.tools.work.sweep import in_processes
 
 
 def plan_with_seeds(

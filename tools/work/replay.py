@@ -6,11 +6,17 @@ from pathlib import Path
 import typer
 
 from gradwire.planning.jobs import source_of
-from gradwire.tools.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices, refuse_planned
 from gradwire.tools.jobwork import work_of
-from gradwire.tools.labwriting import lab_of
+from gradwire.tools.labs.writing import lab_of
 from gradwire.tools.live.view import live_view
 from gradwire.tools.matrixrun import about, carry_out, default_folder, show
+from gradwire.tools.options.choices import (
+    MatrixChoices,
+    NetworkChoices,
+    RunChoices,
+    TrafficChoices,
+    refuse_planned,
+)
 from gradwire.tools.outputs import check_report, check_tables
 from gradwire.tools.stdin import with_stdin
 from gradwire.tools.thismachine import need_root_and_tools

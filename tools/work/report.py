@@ -10,12 +10,12 @@ from gradwire.results.resultfolder import load_results, load_several
 from gradwire.results.trustresult import Live, TrustMatrix, TrustRow
 from gradwire.tools.console import console
 from gradwire.tools.outputs import check_report, check_tables, print_outputs, write_frames, write_tables
-from gradwire.tools.resultwords import about_words, missing_words
-from gradwire.tools.rowtables import print_rows
-from gradwire.tools.sidebyside import run_names, side_by_side
+from gradwire.tools.report.resultwords import about_words, missing_words
+from gradwire.tools.report.rowtables import print_rows
+from gradwire.tools.report.sidebyside import run_names, side_by_side
 from gradwire.tools.table import rich_table
-from gradwire.tools.trusttables import print_matrix
-from gradwire.tools.trusttables import write_page as write_trust
+from gradwire.tools.trust.tables import print_matrix
+from gradwire.tools.trust.tables import write_page as write_trust
 
 
 def report_runs(
@@ -80,7 +80,7 @@ def _show_trust(matrix: TrustMatrix, folder: Path, *, as_json: bool) -> None:
 
 
 def _write(html: Path, several: Sequence[Matrix]) -> None:
-    from gradwire.tools.report import write_report  # the tables alone need not wait for it
+    from gradwire.tools.report.page import write_report  # the tables alone need not wait for it
 
     if len(several) == 1:
         (one,) = several

@@ -11,7 +11,7 @@ from pathlib import Path
 from gradwire.results.row import REFUSED
 from gradwire.results.runlist import ListedRun, listed_runs
 from gradwire.tools.console import console
-from gradwire.tools.rowtables import VERDICT_STYLES
+from gradwire.tools.report.rowtables import VERDICT_STYLES
 from gradwire.tools.table import NOTHING, Cell, columns, rich_table, table_of
 from gradwire.traces.units import show_nbytes, show_s
 

@@ -10,14 +10,14 @@ from gradwire.emu.capturing.request import check_fits
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.results.trustresult import TrustMatrix
 from gradwire.tools.console import console
-from gradwire.tools.joboptions import (
+from gradwire.tools.matrixrun import about, default_folder
+from gradwire.tools.options.livejob import (
     LiveJob,
     need_for_live,
 )
-from gradwire.tools.matrixrun import about, default_folder
 from gradwire.tools.outputs import check_page
-from gradwire.tools.trust import TrustTrial, carry_out
-from gradwire.tools.trusttables import print_matrix, write_page
+from gradwire.tools.trust.matrix import TrustTrial, carry_out
+from gradwire.tools.trust.tables import print_matrix, write_page
 
 NOT_TRUSTED = 3
 

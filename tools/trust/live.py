@@ -1,0 +1,195 @@
+"""Trains and captures a job on a fabric, as often as asked: its captures, and its time from the logs.
+
+`live/NN-FABRIC` is a training, NN-FABRIC.again-K the same once more; NN-FABRIC.failed-K is what one that
+failed left, NN-FABRIC.disturbed-K one during which other guests or programs had the CPUs.  Jobs beside the
+first have folders of their own in each.
+"""
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from gradwire.emu.capturing.request import CaptureRequest
+from gradwire.emu.capturing.run import INTERRUPTED
+from gradwire.emu.disturbance import MAX_CPU_BESIDE, MAX_CPU_STOLEN
+from gradwire.emu.watch import RunFailed
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.figures import shortest_paths
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.runfiles import INCOMPLETE, read_json
+from gradwire.results.laboratory import file_name
+from gradwire.results.trustresult import Live
+from gradwire.tools.capturing import Captured, Keeping
+from gradwire.tools.options.livejob import LiveJob
+from gradwire.traces.groundtruth import BadLog, read_logs
+from gradwire.traces.iterationtimes import (
+    FIRST_WARM,
+    IterationTime,
+    Starts,
+    iteration_times_s,
+    logged_starts,
+    together,
+)
+
+Capture = Callable[..., Captured]
+LIVE_ATTEMPTS = 3  # where other guests or programs had the CPUs while the job ran
+MAX_ATTEMPTS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """Trains `job` in the folder of a matrix, `trainings` times where hosts have one path to each other.
+
+    Elsewhere once: each training opens connections with other ports, by which ECMP chooses paths, and a
+    replay has those of the training that it is compared with.  `forget` is called with the number of a fabric
+    on which the job is trained again, for all that was measured with what it replaces.
+    """
+
+    job: LiveJob
+    folder: Path
+    trainings: int
+    snaplen: int
+    capture: Capture
+    tell: Callable[[str], None]
+    forget: Callable[[int], None]
+
+    def on(self, number: int, spec: str) -> tuple[Live, ...]:
+        """Train on fabric `number`, unless that has been done.  Raise KeyboardInterrupt if interrupted."""
+        fabric, request = parse_fabric(spec), self.job.request(spec)
+        place = self.folder / "live" / f"{number:02d}-{file_name(fabric.spec)}"
+        count = self.trainings if shortest_paths(fabric)[0] in {(), (1,)} else 1
+        places = [place, *(place.with_name(f"{place.name}.again-{k}") for k in range(1, count))]
+        for k, each in enumerate(places, start=1):
+            self.tell(f"training live on {spec}" + (f", {k} of {count}" if count > 1 else ""))
+            if failed := self._trained(number, fabric, request, each):
+                left, why = failed
+                return tuple(
+                    Live(fabric.spec, below(self.folder, part), failure=why, job=job)
+                    for job, (_, part) in enumerate(request.parts(left))
+                )
+        return tuple(_logged(request, places, fabric, self.folder))
+
+    def _trained(
+        self, number: int, fabric: Fabric, request: CaptureRequest, place: Path
+    ) -> tuple[Path, str] | None:
+        """Train unless that has been done, and again where the machine was disturbed; what earlier attempts
+        left is kept.  If the job failed, what it left and why.
+        """
+        for _ in range(LIVE_ATTEMPTS):
+            if place.exists():
+                if not _disturbed(place):
+                    break
+                place.rename(attempt(place.parent, f"{place.name}.disturbed"))
+                self.forget(number)
+            work = place.with_name(place.name + INCOMPLETE)
+            if work.exists():
+                work.rename(attempt(place.parent, f"{place.name}.failed"))
+            try:
+                keeping = Keeping(place.absolute(), self.snaplen, keeps_payload=False)
+                captured = self.capture(request, fabric, keeping, sys.argv[1:], quiet=True)
+            except RunFailed as error:
+                return work, str(error)
+            if captured.cut_short == INTERRUPTED:
+                raise KeyboardInterrupt
+            if captured.cut_short is not None:
+                return captured.folder, captured.cut_short
+        return None
+
+
+def attempt(folder: Path, name: str) -> Path:
+    """`NAME-K`, the first that is not there yet."""
+    for number in range(1, MAX_ATTEMPTS):
+        path = folder / f"{name}-{number}"
+        if not path.exists():
+            return path
+    raise ValueError(f"{folder} already has {MAX_ATTEMPTS - 1} attempts; choose another folder")
+
+
+def below(folder: Path, path: Path) -> str:
+    return str(path.absolute().relative_to(folder.absolute()))
+
+
+def _logged(request: CaptureRequest, places: Sequence[Path], fabric: Fabric, folder: Path) -> Iterator[Live]:
+    """What the logs of finished trainings say, of each job while all of them train.  Those count that
+    nothing disturbed, and of these the middle one's capture is replayed.
+    """
+    counted = [place for place in places if not _disturbed(place)] or list(places[:1])
+    trainings = [[part for _, part in request.parts(place)] for place in counted]
+    by_training: list[list[tuple[float, ...]]] = []
+    by_starts: list[list[Starts]] = []
+    try:
+        for folders in trainings:
+            by_starts.append([logged_starts(read_logs(part)) for part in folders])
+            by_training.append([iteration_times_s(each, FIRST_WARM) for each in together(by_starts[-1])])
+    except (BadLog, OSError, ValueError) as error:
+        for job, part in enumerate(trainings[0]):
+            yield Live(fabric.spec, below(folder, part), failure=str(error), job=job)
+        return
+    parts = trainings[middle_training(by_training)]
+    for job, part in enumerate(parts):
+        name, times_s = below(folder, part), [times[job] for times in by_training]
+        if all(times_s):
+            yield Live(
+                fabric.spec,
+                name,
+                IterationTime.of(list(itertools.chain(*times_s))),
+                doubts=(*_misread(part), *_disturbed(part)),
+                job=job,
+                each_s=tuple(median(each) for each in times_s),
+            )
+            continue
+        why = (
+            f"fewer than {FIRST_WARM + 2} iterations (events iter0)"
+            if all(starts[job] for starts in by_starts)
+            else "no events iter0 in a log.rN.json"
+        )
+        why += ", or none while the other job trained" if len(parts) > 1 else ""
+        yield Live(fabric.spec, name, failure=f"the logs give no iteration time: {why}", job=job)
+
+
+def middle_training(by_training: Sequence[Sequence[tuple[float, ...]]]) -> int:
+    """The training whose median iteration is nearest to the middle one, by its job that is furthest off; the
+    first of those that are as near.
+    """
+    if any(min(times_s, default=0.0) <= 0 for times in by_training for times_s in times):
+        return 0
+    each_s = [[median(times_s) for times_s in times] for times in by_training]
+    middle_s = [median(of_job) for of_job in zip(*each_s, strict=True)]
+
+    def off(number: int) -> float:
+        pairs = zip(each_s[number], middle_s, strict=True)
+        return float(max(abs(one_s - of_all_s) / of_all_s for one_s, of_all_s in pairs))
+
+    return min(range(len(by_training)), key=lambda number: round(off(number), 6))
+
+
+def _misread(place: Path) -> Iterator[str]:
+    """Why the capture's own check says that it cannot be relied on."""
+    manifest = _manifest(place)
+    for name, which in (("check", "the capture"), ("check_trimmed", "the trimmed capture")):
+        check = manifest.get(name)
+        if isinstance(check, dict) and check.get("agrees") is False:
+            differences = check.get("differences") or [check.get("why")]
+            yield f"{which} is not what the job logged: {differences[0]}"
+            return
+
+
+def _disturbed(place: Path) -> tuple[str, ...]:
+    """Why the job's times are not the fabric's alone."""
+    manifest = _manifest(place)
+    stolen, beside = manifest.get("cpu_stolen", 0.0), manifest.get("cpu_beside") or 0.0
+    if stolen > MAX_CPU_STOLEN:
+        return (f"while the job trained live, {stolen:.0%} of the CPUs went to other guests: try later",)
+    if beside > MAX_CPU_BESIDE:
+        return (f"while the job trained live, other programs used {beside:.0%} of the CPUs: stop them",)
+    return ()
+
+
+def _manifest(place: Path) -> dict[str, Any]:
+    return read_json(place / "manifest.json", TypeAdapter(dict[str, Any]))

@@ -1,0 +1,228 @@
+"""Trains a job live on each fabric, captures it there, and replays each capture on each fabric.
+
+The folder keeps everything, so that a matrix that was cut off goes on where it stopped:
+
+    request.json         what was asked for; another request in the same folder is refused
+    live/                the captures with the ranks' logs: tools.trust.live
+    runs-K/              the replays' run folders, of the K-th attempt
+    rows/NN-MM.json      capture NN on fabric MM, a row for each job, as soon as it is measured
+    result.json          all rows so far
+"""
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from gradwire.emu.options import RunOptions
+from gradwire.emu.run import run
+from gradwire.emu.watch import RunFailed
+from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.refused import Refused
+from gradwire.planning.runfiles import read_json
+from gradwire.results.laboratory import Laboratory
+from gradwire.results.matrixfile import About
+from gradwire.results.row import REFUSED
+from gradwire.results.trustresult import Live, TrustMatrix, TrustRow, save
+from gradwire.tools.capturing import carry_out as capture_live
+from gradwire.tools.options.livejob import LiveJob
+from gradwire.tools.progressbar import progress_bar
+from gradwire.tools.trust.live import Capture, Trainer, attempt, below
+from gradwire.tools.trust.replay import Replayed, compared, plan_for
+from gradwire.traces.fidelity import captured_messages
+from gradwire.traces.files import write_whole
+from gradwire.traces.groundtruth import BadLog
+from gradwire.traces.iterationtimes import FIRST_WARM, MIN_ITERATIONS
+from gradwire.traces.packets.packets import BadCapture
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.ranks import BadTrace
+from gradwire.traces.recognition.recognise import Job, connections, find_job, workload_of
+
+Tell = Callable[[str], None]
+_LABORATORY = partial(Laboratory, run=run)
+
+
+@dataclass(frozen=True, slots=True)
+class TrustTrial:
+    """The settings of a matrix.  `fabrics` are specs or files; replays take `routes` and run `repeats` times.
+
+    For `trainings` see tools.trust.live.
+    """
+
+    job: LiveJob
+    fabrics: tuple[str, ...]
+    routes: str = "ecmp"
+    repeats: int = 3
+    snaplen: int = 128
+    trainings: int = 1
+
+    def __post_init__(self) -> None:
+        if len(set(self.fabrics)) < len(self.fabrics):
+            raise ValueError("a fabric is given twice: give each one --fabric only")
+        for job in self.job.jobs:
+            if job.is_built_in and job.iterations < MIN_ITERATIONS:
+                raise ValueError(
+                    f"{job.iterations} iterations are too few: the first {FIRST_WARM} are warm-up, "
+                    f"so train for {MIN_ITERATIONS} or more"
+                )
+
+    def to_json(self) -> dict[str, Any]:
+        return json.loads(json.dumps(asdict(self)))  # type: ignore[no-any-return]  # tuples become lists
+
+
+def carry_out(
+    trial: TrustTrial,
+    folder: Path,
+    quiet: bool,
+    capture: Capture = capture_live,
+    laboratory: Callable[[Path, RunOptions, Tell], Laboratory] = _LABORATORY,
+    described: About = About(),  # noqa: B008 - nobody changes it
+) -> TrustMatrix:
+    """Train, capture, replay; a job or a replay that fails becomes a row, and the others go on.  After each
+    `result.json` has all rows so far.
+
+    Raise ValueError for a folder that holds another matrix, KeyboardInterrupt after an interrupted job.
+    """
+    _claim(folder, trial)
+    n_fabrics = len(trial.fabrics)
+    request = trial.job.request(trial.fabrics[0])
+    with _bar(n_fabrics + n_fabrics**2, quiet) as (tell, advance):
+        forget = partial(_forget_rows, folder)
+        trainer = Trainer(trial.job, folder, trial.trainings, trial.snaplen, capture, tell, forget)
+        lives = []
+        for number, spec in enumerate(trial.fabrics, start=1):
+            lives.append(trainer.on(number, spec))
+            advance()
+        cells = _Cells(
+            trial, folder, lives, laboratory(attempt(folder, "runs"), RunOptions(trial.repeats), tell)
+        )
+        numbers = range(len(request.jobs))
+        matrix = TrustMatrix(
+            request.title,
+            request.n_ranks,
+            trial.routes,
+            trial.snaplen,
+            live=tuple(each[number] for number in numbers for each in lives),
+            rows=(),
+            beside=tuple(one.name for one in request.beside),
+            about=described,
+            n_rows=len(numbers) * n_fabrics**2,
+        )
+        made = []
+        for source, target in itertools.product(range(n_fabrics), repeat=2):
+            made.append(cells.rows(source, target))
+            matrix = replace(matrix, rows=tuple(each[number] for number in numbers for each in made))
+            save(matrix, folder)
+            advance()
+    return matrix
+
+
+def _claim(folder: Path, trial: TrustTrial) -> None:
+    """Mark the folder as this matrix's, unless it is already.  Raise ValueError."""
+    path = folder / "request.json"
+    wanted = trial.to_json()
+    if not path.exists():
+        if folder.exists() and any(folder.iterdir()):
+            raise ValueError(f"{folder} holds other files; choose another folder with --out")
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(path, json.dumps(wanted, indent=1) + "\n")
+        return
+    had = read_json(path, TypeAdapter(dict[str, Any]))
+    if different := [name for name in wanted if had.get(name) != wanted[name]]:
+        raise ValueError(
+            f"{folder} holds a matrix with other settings ({', '.join(different)}); choose another folder"
+        )
+
+
+@contextmanager
+def _bar(total: int, quiet: bool) -> Iterator[tuple[Tell, Callable[[], None]]]:
+    with progress_bar(quiet=quiet) as progress:
+        task = progress.add_task("starting", total=total)
+        yield (lambda text: progress.update(task, description=text)), (lambda: progress.advance(task))
+
+
+def _forget_rows(folder: Path, number: int) -> None:
+    """Delete the rows that rest on this fabric's live job, as it is trained again."""
+    for pattern in (f"{number:02d}-*.json", f"*-{number:02d}.json"):
+        for path in (folder / "rows").glob(pattern):
+            path.unlink()
+
+
+class _Cells:
+    """Each capture on each fabric; captures that were read stay, as each is needed several times."""
+
+    def __init__(
+        self, trial: TrustTrial, folder: Path, lives: Sequence[tuple[Live, ...]], bench: Laboratory
+    ) -> None:
+        self._trial, self._folder, self._lives, self._bench = trial, folder, lives, bench
+        self._read: dict[str, Job] = {}
+
+    def rows(self, source: int, target: int) -> tuple[TrustRow, ...]:
+        """The capture from fabric `source` replayed on fabric `target`, unless an undisturbed machine has."""
+        lives, there = self._lives[source], self._lives[target]
+        path = self._folder / "rows" / f"{source + 1:02d}-{target + 1:02d}.json"
+        had = read_json(path, _ROWS) if path.exists() else ()
+        if had and not any(row.machine for row in had):
+            return had
+
+        def refused(why: str) -> tuple[TrustRow, ...]:
+            return tuple(
+                TrustRow(one.fabric, other.fabric, REFUSED, live=other.time, reasons=(why,), job=one.job)
+                for one, other in zip(lives, there, strict=True)
+            )
+
+        for each in (*lives, *there):
+            if each.failure is not None:
+                return refused(f"no live job on {each.fabric}: {each.failure} (see {each.folder})")
+        try:
+            rows = self._measured(source, target)
+        except (BadTrace, BadCapture, BadLog, Refused, RunFailed, ValueError) as error:
+            return refused(str(error))
+        path.parent.mkdir(exist_ok=True)
+        write_whole(path, json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+        return rows
+
+    def _measured(self, source: int, target: int) -> tuple[TrustRow, ...]:
+        """ECMP chooses by the ports that the jobs' connections had when they were trained on `target`: with
+        those of another run other flows meet, which can double a time and says nothing about the replay.
+        """
+        lives, there = self._lives[source], self._lives[target]
+        jobs = [self._job(live) for live in lives]
+        workloads = [
+            workload_of(job).model_copy(update={"connections": connections(self._job(live).trace)})
+            for job, live in zip(jobs, there, strict=True)
+        ]
+        fabric = parse_fabric(self._trial.fabrics[target])
+        captured_on = parse_fabric(self._trial.fabrics[source])
+        plan = plan_for(workloads, fabric, lives[0].folder, self._trial.routes, captured_on)
+        row = self._bench.row(plan)
+        first = itertools.accumulate((each.n_ranks for each in workloads), initial=0)
+        judged = [
+            Replayed(
+                first_rank,
+                self._folder / other.folder,
+                other.time,
+                captured_messages(job) if source == target else (),
+                tuple(dict.fromkeys((*live.doubts, *other.doubts))),
+            )
+            for first_rank, job, live, other in zip(first, jobs, lives, there, strict=False)
+            if other.time
+        ]
+        assert row.folder
+        folder = below(self._folder, Path(row.folder))
+        return tuple(replace(each, folder=folder) for each in compared(row, plan, judged, lives[0].fabric))
+
+    def _job(self, live: Live) -> Job:
+        """Raise BadTrace, BadCapture."""
+        if live.folder not in self._read:
+            self._read[live.folder] = find_job(open_trace([self._folder / live.folder]))
+        return self._read[live.folder]
+
+
+_ROWS = TypeAdapter(tuple[TrustRow, ...])
