@@ -138,14 +138,9 @@ DOORS: dict[str, set[str]] = {
     "traces/indexfiles.py": {"is_file", "read_bytes", "stat"},
     "traces/schedules/keys.py": {"open"},
     "traces/packets/verify.py": {"asyncio"},  # pyshark talks to tshark by it
+    "traces/memory.py": {"read_text", "resource"},  # and a limit of this process
     "traces/plugins.py": {"importlib"},  # what installed packages add
-    "traces/packets/openfile.py": {
-        "is_file",
-        "memmap",
-        "open",
-        "read_text",
-        "resource",
-    },  # its memory's limit
+    "traces/packets/openfile.py": {"is_file", "memmap", "open"},
     "traces/reader.py": {"is_dir", "is_file", "iterdir", "read_at_most", "read_bytes", "resolve", "stat"},
     "traces/workload.py": {"read_bytes", "write_whole"},
     "traces/schedules/names.py": {"importlib"},  # algorithms of installed packages

@@ -9,6 +9,7 @@ from gradwire import COMMAND
 from gradwire.emu.project import PROJECT, SWITCH_OBJECT
 from gradwire.planning.transport import CONGESTION_CONTROL
 from gradwire.tools import thismachine
+from gradwire.traces.memory import free_nbytes
 from gradwire.traces.units import show_nbytes
 
 State = Literal["ok", "missing", "weak", "unknown"]
@@ -70,7 +71,7 @@ def _resources() -> Iterator[MachineCheck]:
     few = "" if n_cpus >= FEW_CPUS else "expect low rates: switches and ranks share one processor"
     yield MachineCheck("processors", "weak" if few else "ok", str(n_cpus), few, needed=False)
     for name, free, least in (
-        ("free memory", thismachine.free_memory_nbytes(), LITTLE_MEMORY_NBYTES),
+        ("free memory", free_nbytes(), LITTLE_MEMORY_NBYTES),
         ("free disk here", thismachine.free_disk_nbytes(Path.cwd()), LITTLE_DISK_NBYTES),
     ):
         little = "" if free >= least else f"free some: {show_nbytes(least)} are enough for the demo"

@@ -36,14 +36,6 @@ def n_cpus() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def free_memory_nbytes() -> int:
-    """What can be had without swapping, by the kernel's own estimate."""
-    (line,) = (
-        text for text in Path("/proc/meminfo").read_text().splitlines() if text.startswith("MemAvailable:")
-    )
-    return int(line.split()[1]) * 1024
-
-
 def free_disk_nbytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 

@@ -6,7 +6,6 @@ early.  The last line says whether it was cut short, and why.  Exit code 1 and a
 could be captured.
 """
 
-import re
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,6 +21,7 @@ from gradwire.emu.options import Software
 from gradwire.emu.otherprograms import host_proc, ticks_beside
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.transport import fabric_transport
+from gradwire.traces.memory import free_nbytes
 
 RINGS_SHARE = 8  # all rings together take an eighth of the free memory
 MAX_RING_KIB, MIN_RING_KIB = 256 * 1024, 8 * 1024  # the most: two seconds of 1 Gb/s
@@ -64,7 +64,7 @@ def _beside_ticks() -> int | None:
 
 def _listening(n_hosts: int) -> Listening:
     """Capture whole packets, by block: in immediate mode each place in the ring is a whole snaplen."""
-    ring = ring_kib(n_hosts, free_nbytes(Path("/proc/meminfo").read_text()))
+    ring = ring_kib(n_hosts, free_nbytes())
     return Listening(MAX_SNAPLEN, ring, is_immediate=False)
 
 
@@ -77,12 +77,6 @@ def _say_iteration(line: str) -> None:
 def ring_kib(n_hosts: int, free_nbytes: int) -> int:
     """Each host's ring: an equal share of what memory allows."""
     return max(MIN_RING_KIB, min(MAX_RING_KIB, free_nbytes // RINGS_SHARE // n_hosts // 1024))
-
-
-def free_nbytes(meminfo: str) -> int:
-    """The memory that is available, from /proc/meminfo's text."""
-    (kib,) = re.findall(r"^MemAvailable:\s+(\d+) kB$", meminfo, re.MULTILINE)
-    return int(kib) * 1024
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradwire.emu.capturing.session import free_nbytes, ring_kib
+from gradwire.emu.capturing.session import ring_kib
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,3 @@ def test_the_rings_take_an_eighth_of_memory_at_most_but_never_nothing(
     n_hosts: int, gib: int, mib: int
 ) -> None:
     assert ring_kib(n_hosts, gib << 30) == mib * 1024
-
-
-def test_free_memory_is_read_from_the_kernels_text() -> None:
-    assert free_nbytes("MemTotal:  100 kB\nMemFree:  7 kB\nMemAvailable:   24000 kB\n") == 24_000 * 1024

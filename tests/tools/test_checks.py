@@ -21,7 +21,6 @@ def good(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
         "is_root": True,
         "kernel": "6.1.0-amd64",
         "n_cpus": 4,
-        "free_memory_nbytes": 8_000_000_000,
         "congestion_controls": ("reno", "cubic"),
         "kernel_has_openvswitch": True,
         "probed": dict.fromkeys(checks.PROBES, "ok"),
@@ -30,6 +29,7 @@ def good(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
     }
     for name, value in answers.items():
         monkeypatch.setattr(thismachine, name, lambda value=value: value)
+    monkeypatch.setattr(checks, "free_nbytes", lambda: 8_000_000_000)
     monkeypatch.setattr(thismachine, "free_disk_nbytes", lambda folder: 10_000_000_000)
     monkeypatch.setattr(thismachine, "tool_version", lambda command: "1.0")
     monkeypatch.setattr(checks, "SAMPLE", tmp_path)
@@ -114,7 +114,7 @@ def test_what_could_not_be_tried_without_root_is_unknown_and_does_not_fail(good:
 
 def test_a_machine_of_one_processor_and_little_memory_is_weak(good: Machine) -> None:
     good.setattr(thismachine, "n_cpus", lambda: 1)
-    good.setattr(thismachine, "free_memory_nbytes", lambda: 500_000_000)
+    good.setattr(checks, "free_nbytes", lambda: 500_000_000)
     assert (found("processors").state, found("free memory").state) == ("weak", "weak")
     assert can_run_demo(all_checks())
 

@@ -8,8 +8,8 @@ import pytest
 from gradwire.planning.fabrics.spec import FAMILIES, parse_fabric
 from gradwire.planning.placement import PLACEMENTS
 from gradwire.planning.routing.policies import policy_names
+from gradwire.tools.options import common
 from gradwire.tools.options.common import (
-    common,
     parse_compute,
     parse_factor,
     parse_iterations,

@@ -18,10 +18,11 @@ from gradwire.results.verdict import Verdict
 from gradwire.tools import cli
 from gradwire.tools.labs.file import read_lab
 from gradwire.tools.plans.matrix import planned
+from gradwire.tools.sweep import cellreplaying, study
 from gradwire.tools.sweep.cellfiles import load_cell, save_cell
 from gradwire.tools.sweep.study import parse_seeds, study_of
 from gradwire.tools.work import sweep
-from gradwire.tools.work.sweep import cellreplaying, run_study, study, work_out
+from gradwire.tools.work.sweep import run_study, work_out
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_run
 

@@ -1,6 +1,5 @@
 """What gradwire finds out about the machine, against what the machine says by other ways."""
 
-import os
 import platform
 import subprocess
 from importlib.metadata import version
@@ -55,8 +54,6 @@ def test_a_silent_tool_is_there_all_the_same() -> None:
 def test_the_resources_are_those_that_the_machine_tells() -> None:
     assert thismachine.n_cpus() == int(subprocess.check_output(["nproc"]))
     assert thismachine.kernel() == platform.release()
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    assert 0 < thismachine.free_memory_nbytes() < total
     df = subprocess.check_output(["df", "--block-size=1", "--output=avail", "/"], text=True)
     assert thismachine.free_disk_nbytes(Path("/")) == pytest.approx(int(df.split()[1]), rel=0.05)
 

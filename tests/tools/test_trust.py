@@ -30,7 +30,7 @@ from gradwire.results.row import REFUSED, Row
 from gradwire.results.trustresult import ERROR_BAR, Live, Summary, TrustMatrix, TrustRow, load, save
 from gradwire.tools import cli
 from gradwire.tools.capturing import Captured, Keeping
-from gradwire.tools.options.common import livejob
+from gradwire.tools.options import livejob
 from gradwire.tools.options.livejob import LiveJob
 from gradwire.tools.trust.live import middle_training
 from gradwire.tools.trust.matrix import TrustTrial, carry_out

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
+from gradwire.traces.memory import free_nbytes
 from gradwire.traces.packets.addresses import MAX_ADDRESSES, Addresses
 from gradwire.traces.packets.columns import ROW_NBYTES, Octets, Records, empty_headers, joined_records
 from gradwire.traces.packets.decode import LINK_TYPES, decode
-from gradwire.traces.packets.openfile import Opened, free_nbytes
+from gradwire.traces.packets.openfile import Opened
 from gradwire.traces.packets.packets import BadCapture, Packets
 from gradwire.traces.packets.pcap import FILE_HEADER_NBYTES, PcapWalker, byte_order
 from gradwire.traces.packets.pcapng import PcapngWalker
