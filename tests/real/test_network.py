@@ -16,10 +16,9 @@ from gradwire.emu.network import cables, offload
 from gradwire.emu.network.namespaces import enter
 from gradwire.emu.network.namespaces import inside as inside_namespace
 from gradwire.emu.network.net import NetworkFailed, emulated, host_sysctls
-from gradwire.emu.network.queues import Queues
+from gradwire.emu.network.queues import Queues, parse_queues, read_queues
 from gradwire.emu.network.rtnetlink import address, carry_out, link_up, netlink_socket
 from gradwire.emu.replay.wiring import tree_socket
-from gradwire.emu.switch.plane.qdisc import parse_queues, read_queues
 from gradwire.planning.fabrics.fabric import Fabric, interface
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.transport import fabric_transport

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from gradwire.emu.network.queues import Transmitted
 from gradwire.planning.openflow.pool import Event
 
 
@@ -23,18 +24,6 @@ class Received:
     lost_packet_ins: int = 0
     lost_in: int = 0
     lost_out: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Transmitted:
-    """What a port's queueing discipline sent, and what it dropped (a super-segment counts once); and what
-    waits in it now.
-    """
-
-    packets: int
-    nbytes: int
-    dropped: int
-    queued_nbytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

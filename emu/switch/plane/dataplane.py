@@ -11,13 +11,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from gradwire.emu.network.queues import Transmitted, transmitted
 from gradwire.emu.network.rtnetlink import carry_out, link_down, link_up, netlink_socket
 from gradwire.emu.switch.plane.bpf import BpfError, BpfObject
-from gradwire.emu.switch.plane.counters import InterfaceState, Received, Transmitted
+from gradwire.emu.switch.plane.counters import InterfaceState, Received
 from gradwire.emu.switch.plane.links import GONE, LinkWatch
 from gradwire.emu.switch.plane.maps import PROGRAM, Maps, PortState
 from gradwire.emu.switch.plane.packets import Sender, packet_in
-from gradwire.emu.switch.plane.qdisc import transmitted
 from gradwire.emu.switch.ports import SwitchPort, SwitchPorts
 from gradwire.emu.switch.table.planeoperations import EnablePort, Operation, SendPacket
 from gradwire.planning.flowhash import switch_salt
