@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gradwire.emu.network.isolate import isolated, stop
+from gradwire.emu.kernel.isolate import isolated, stop
 from gradwire.emu.project import PROJECT
 from gradwire.emu.switch.plane.bpf import BpfObject, ProgramRun
 from gradwire.emu.switch.plane.pools import LARGE, SMALL, Pools

@@ -33,8 +33,8 @@ from gradwire.emu.inject.sender import own_processor
 from gradwire.emu.inject.session import silence, transport
 from gradwire.emu.inject.timetable import deadlines
 from gradwire.emu.interpreter import python
-from gradwire.emu.network.isolate import isolated, stop
-from gradwire.emu.network.namespaces import enter
+from gradwire.emu.kernel.isolate import isolated, stop
+from gradwire.emu.kernel.namespaces import enter
 from gradwire.emu.network.net import emulated
 from gradwire.emu.network.tcpdump import BY_BLOCK, captures, dropped
 from gradwire.emu.options import Software

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from gradwire.emu.emulation import in_force
 from gradwire.emu.interpreter import python
-from gradwire.emu.network.isolate import isolated, stop
-from gradwire.emu.network.namespaces import enter
+from gradwire.emu.kernel.isolate import isolated, stop
+from gradwire.emu.kernel.namespaces import enter
 from gradwire.emu.network.net import emulated
 from gradwire.emu.options import RunOptions, Software
 from gradwire.emu.project import PROJECT

@@ -22,10 +22,10 @@ from pathlib import Path
 from benchmarks.stock import program, start_ovs, stock_mininet
 from gradwire.emu import sampler
 from gradwire.emu.emulation import in_force
-from gradwire.emu.network.isolate import isolated, stop
-from gradwire.emu.network.namespaces import enter
+from gradwire.emu.kernel.isolate import isolated, stop
+from gradwire.emu.kernel.namespaces import enter
+from gradwire.emu.kernel.queues import Queues
 from gradwire.emu.network.net import emulated
-from gradwire.emu.network.queues import Queues
 from gradwire.emu.options import Software
 from gradwire.planning import plan as plans
 from gradwire.planning.fabrics.spec import parse_fabric

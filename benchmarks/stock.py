@@ -1,6 +1,6 @@
 """Mininet as it comes, for comparison: TCLink on every link, and Open vSwitch, its default switch.
 
-Made for namespaces of its own (`emu.network.isolate`): Open vSwitch's folders are covered there with memory.
+Made for namespaces of its own (`emu.kernel.isolate`): Open vSwitch's folders are covered there with memory.
 """
 
 import subprocess

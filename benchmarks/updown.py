@@ -21,7 +21,7 @@ from pathlib import Path
 
 from benchmarks.stock import start_ovs, stock_mininet
 from gradwire.emu.emulation import in_force
-from gradwire.emu.network.isolate import isolated, stop
+from gradwire.emu.kernel.isolate import isolated, stop
 from gradwire.emu.network.net import emulated
 from gradwire.emu.options import Software
 from gradwire.planning import plan as plans

@@ -27,8 +27,8 @@ import numpy as np
 
 from gradwire.emu.aggregation.worker import SEGMENTS, Worker
 from gradwire.emu.interpreter import python
-from gradwire.emu.network.isolate import isolated, stop
-from gradwire.emu.network.namespaces import enter
+from gradwire.emu.kernel.isolate import isolated, stop
+from gradwire.emu.kernel.namespaces import enter
 from gradwire.emu.network.net import emulated, prepare_namespace
 from gradwire.emu.replay.wiring import tree_socket
 from gradwire.planning.fabrics.fabric import HOST_PORT, Egress, interface

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from gradwire.emu.channel import Channel
-from gradwire.emu.network import isolate
+from gradwire.emu.kernel import isolate
 from gradwire.emu.watch import ChildProcess, RunFailed, Watch, last_line
 from gradwire.planning.plan import BadPlan
 from gradwire.planning.runfiles import INCOMPLETE

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gradwire.emu.channel import Channel
-from gradwire.emu.network.queues import Queues
+from gradwire.emu.kernel.queues import Queues
 from gradwire.emu.replay.board import Board
 from gradwire.planning.fabrics.fabric import Egress, Fabric, interface
 

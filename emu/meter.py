@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from gradwire.emu import sampler
+from gradwire.emu.kernel.queues import Queues
 from gradwire.emu.network.cables import Cables, Done
-from gradwire.emu.network.queues import Queues
 from gradwire.emu.otherprograms import Reading, host_proc, reading, used
 from gradwire.emu.records import RepeatCounts
 from gradwire.emu.stalls import Stalls

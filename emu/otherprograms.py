@@ -1,7 +1,7 @@
 """Which programs beside a run used the processors, and how much.
 
 A run's own namespaces hide them: it reads the /proc of whoever started it, which it was handed open
-(emu.network.isolate).  proc_pid_stat(5) has the fields.  A container's /proc hides those outside as well, but
+(emu.kernel.isolate).  proc_pid_stat(5) has the fields.  A container's /proc hides those outside as well, but
 /proc/stat counts what all of them used; what nobody here used is theirs.
 """
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from gradwire.emu.network.queues import parse_queues, read_queues
-from gradwire.emu.network.rtnetlink import netlink_socket
+from gradwire.emu.kernel.queues import parse_queues, read_queues
+from gradwire.emu.kernel.rtnetlink import netlink_socket
 from gradwire.emu.watch import has_a_child_stood, has_stood
 from gradwire.planning.fabrics.fabric import ETHERNET_NBYTES
 

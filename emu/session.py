@@ -16,13 +16,13 @@ from gradwire.emu import deadlines, records
 from gradwire.emu.channel import Channel
 from gradwire.emu.deadlines import CONTROLLER_S
 from gradwire.emu.emulation import in_force
+from gradwire.emu.kernel.queues import Queues
 from gradwire.emu.lifecycle import errors_in_one_line, say
 from gradwire.emu.looks import Looks, watched
 from gradwire.emu.machines.machine import Machine, Team, assembled
 from gradwire.emu.meter import Meter
 from gradwire.emu.network.cables import failing
 from gradwire.emu.network.net import emulated
-from gradwire.emu.network.queues import Queues
 from gradwire.emu.network.shaping import windows_at
 from gradwire.emu.network.tcpdump import captures
 from gradwire.emu.options import RunOptions

@@ -12,7 +12,7 @@ from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 from gradwire.controller.readback import group_keys, installed
 from gradwire.controller.ryu_api import ofp, parser
 from gradwire.controller.switch import KnownSwitch
-from gradwire.emu.network.queues import Transmitted
+from gradwire.emu.kernel.queues import Transmitted
 from gradwire.emu.switch.plane.counters import InterfaceState
 from gradwire.emu.switch.ports import SwitchPort, SwitchPorts
 from gradwire.emu.switch.server.session import Session

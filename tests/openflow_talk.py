@@ -10,7 +10,7 @@ from os_ken.ofproto.ofproto_protocol import ProtocolDesc
 from scapy.config import conf
 from scapy.contrib import openflow3 as of3
 
-from gradwire.emu.network.queues import Transmitted
+from gradwire.emu.kernel.queues import Transmitted
 from gradwire.emu.switch.plane.counters import InterfaceState, Received
 from gradwire.emu.switch.ports import SwitchPort, SwitchPorts
 from gradwire.emu.switch.server.session import Session

@@ -246,7 +246,7 @@ def test_a_door_is_listed_only_with_what_it_uses(module: str) -> None:
         ("controller/app.py", "from gradwire.emu.records import Repeat", "emu"),
         ("results/verdict.py", "from gradwire.tools import cli", "tools"),
         ("results/verdict.py", "from gradwire.emu import run", "emu.run"),
-        ("results/verdict.py", "from gradwire.emu.network.isolate import isolated", "emu.network.isolate"),
+        ("results/verdict.py", "from gradwire.emu.kernel.isolate import isolated", "emu.kernel.isolate"),
         ("planning/resolve.py", "from concurrent.futures import ProcessPoolExecutor", "concurrent"),
         ("planning/resolve.py", "from datetime import datetime", "datetime"),
         ("planning/resolve.py", "import importlib", "importlib"),

@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gradwire.emu.network.isolate import PRIVATE
-from gradwire.emu.network.namespaces import enter
+from gradwire.emu.kernel.isolate import PRIVATE
+from gradwire.emu.kernel.namespaces import enter
 from gradwire.emu.network.net import NetworkFailed
 from gradwire.planning.fabrics.fabric import HOST_PORT, Fabric, interface
 from gradwire.traces.framing.setups import STORE_PORT

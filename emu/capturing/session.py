@@ -13,8 +13,8 @@ from pathlib import Path
 from gradwire.emu.capturing import hosts, job
 from gradwire.emu.capturing.request import MAX_SNAPLEN, WHOLE, CaptureRequest
 from gradwire.emu.emulation import in_force
+from gradwire.emu.kernel.isolate import PRIVATE
 from gradwire.emu.lifecycle import errors_in_one_line, say
-from gradwire.emu.network.isolate import PRIVATE
 from gradwire.emu.network.net import emulated
 from gradwire.emu.network.tcpdump import Listening, captures
 from gradwire.emu.options import Software

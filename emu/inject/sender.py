@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from gradwire.emu.inject.frames import Frames
 from gradwire.emu.inject.timetable import Ints
-from gradwire.emu.network.namespaces import inside
+from gradwire.emu.kernel.namespaces import inside
 
 SPIN_NS = 30_000  # a sleeping process is woken up to so much late; the rest is waited for awake
 NAP_NS = 15_000  # most are late by less than this

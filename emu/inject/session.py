@@ -18,10 +18,10 @@ from gradwire.emu.emulation import in_force
 from gradwire.emu.inject.counts import InjectionCounts
 from gradwire.emu.inject.sender import own_processor
 from gradwire.emu.interpreter import python
+from gradwire.emu.kernel.namespaces import inside
+from gradwire.emu.kernel.queues import Queues
 from gradwire.emu.lifecycle import errors_in_one_line, say
-from gradwire.emu.network.namespaces import inside
 from gradwire.emu.network.net import emulated
-from gradwire.emu.network.queues import Queues
 from gradwire.emu.network.tcpdump import BY_BLOCK, captures, dropped
 from gradwire.emu.options import Software
 from gradwire.emu.watch import RunFailed, Watch, running

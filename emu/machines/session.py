@@ -17,13 +17,13 @@ from typing import Any
 import gradwire
 from gradwire.emu import deadlines
 from gradwire.emu.emulation import our_switches
+from gradwire.emu.kernel.isolate import PRIVATE
+from gradwire.emu.kernel.queues import Queues
 from gradwire.emu.lifecycle import FOR_PEOPLE
 from gradwire.emu.machines import wire
 from gradwire.emu.meter import Meter
 from gradwire.emu.network import underlay
-from gradwire.emu.network.isolate import PRIVATE
 from gradwire.emu.network.net import emulated, prepare_namespace
-from gradwire.emu.network.queues import Queues
 from gradwire.emu.network.shaping import windows_at
 from gradwire.emu.otherprograms import host_proc
 from gradwire.emu.project import source_digest

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from gradwire.emu.network.rtnetlink import LinkState, carry_out, link_down, link_state, link_states, link_up
+from gradwire.emu.kernel.rtnetlink import LinkState, carry_out, link_down, link_state, link_states, link_up
 from gradwire.planning.fabrics.fabric import interface
 from gradwire.planning.failures import CableChange
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from gradwire.emu.network.rtnetlink import CREATE, TCMSG, Request, attribute
+from gradwire.emu.kernel.rtnetlink import CREATE, TCMSG, Request, attribute
 from gradwire.emu.network.shaping import PortShape
 
 _RTM_NEWQDISC, _RTM_NEWTCLASS, _RTM_NEWTFILTER = 36, 40, 44

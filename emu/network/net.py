@@ -13,10 +13,11 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from mininet.net import Mininet
 
-from gradwire.emu.network import htb, offload, rtnetlink, shaping, underlay
+from gradwire.emu.kernel import offload, rtnetlink
+from gradwire.emu.kernel.isolate import PRIVATE
+from gradwire.emu.kernel.namespaces import HostFailed, hosts_started, inside
+from gradwire.emu.network import htb, shaping, underlay
 from gradwire.emu.network.cables import await_carriers
-from gradwire.emu.network.isolate import PRIVATE
-from gradwire.emu.network.namespaces import HostFailed, hosts_started, inside
 from gradwire.emu.network.netem import need_netem
 from gradwire.emu.network.nodes import MadeHost, MadeIntf, MadeLink, MadeSwitch
 from gradwire.planning.fabrics.fabric import (

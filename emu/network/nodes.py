@@ -12,8 +12,8 @@ from typing import Any
 from mininet.link import Intf, Link
 from mininet.node import Host, Node
 
-from gradwire.emu.network.namespaces import inside
-from gradwire.emu.network.rtnetlink import link_state
+from gradwire.emu.kernel.namespaces import inside
+from gradwire.emu.kernel.rtnetlink import link_state
 from gradwire.emu.switch.node import GradwireSwitch
 from gradwire.emu.switch.ofctl import shell_function
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradwire.emu.network.namespaces import enter
+from gradwire.emu.kernel.namespaces import enter
 from gradwire.emu.watch import ChildProcess, RunFailed, running
 from gradwire.planning.fabrics.fabric import HOST_PORT, interface
 

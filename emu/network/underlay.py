@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gradwire.emu.network.isolate import UNDERLAY
+from gradwire.emu.kernel.isolate import UNDERLAY
 from gradwire.emu.network.shaping import LINK_GROUP, segment_limits
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.machines.machinesfile import VXLAN_NBYTES

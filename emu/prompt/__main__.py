@@ -22,10 +22,10 @@ from mininet.log import setLogLevel
 from gradwire.emu.channel import Channel
 from gradwire.emu.emulation import OPENFLOW_PORT, Emulation, in_force
 from gradwire.emu.interpreter import PROGRAMS
+from gradwire.emu.kernel.isolate import PRIVATE
 from gradwire.emu.lifecycle import errors_in_one_line
 from gradwire.emu.looks import Looks, watched
 from gradwire.emu.machines.machine import assembled
-from gradwire.emu.network.isolate import PRIVATE
 from gradwire.emu.network.net import emulated
 from gradwire.emu.options import Software
 from gradwire.emu.project import PROJECT

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection as Pipe
 from typing import Any, Protocol
 
 from gradwire.emu.aggregation.worker import WorkerFailed
-from gradwire.emu.network.namespaces import join
+from gradwire.emu.kernel.namespaces import join
 from gradwire.emu.replay import payload
 from gradwire.emu.replay.agent import RankAgent
 from gradwire.emu.replay.aggregating import serve, take_seats

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from socket import if_nametoindex
 
-from gradwire.emu.network.rtnetlink import Request, carry_out, link_down, link_state, link_up
+from gradwire.emu.kernel.rtnetlink import Request, carry_out, link_down, link_state, link_up
 from gradwire.planning.fabrics.fabric import Fabric, interface
 
 SCHEMA_FILE = Path("/usr/share/openvswitch/vswitch.ovsschema")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gradwire.emu.deadlines import CONTROLLER_S
 from gradwire.emu.interpreter import python
-from gradwire.emu.network.isolate import PRIVATE
+from gradwire.emu.kernel.isolate import PRIVATE
 from gradwire.emu.project import SWITCH_OBJECT
 from gradwire.emu.switch import ovs
 from gradwire.emu.watch import ChildProcess, Watch, running

@@ -23,7 +23,7 @@ import torch._dynamo  # imported by DDP at its first use, so by every rank on it
 import torch.distributed as dist
 import torch.optim
 
-from gradwire.emu.network.namespaces import join
+from gradwire.emu.kernel.namespaces import join
 from gradwire.emu.training import ddp, ps
 from gradwire.emu.training.options import TrainingOptions
 from gradwire.traces.framing.setups import STORE_PORT

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from gradwire.emu.network import hostprocesses
-from gradwire.emu.network.namespaces import HostFailed, read_pids
+from gradwire.emu.kernel import hostprocesses
+from gradwire.emu.kernel.namespaces import HostFailed, read_pids
 
 
 def test_pids_are_by_host_whoever_is_ready_first() -> None:

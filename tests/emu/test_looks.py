@@ -9,8 +9,8 @@ import pytest
 
 from gradwire.emu import looks as looking
 from gradwire.emu.channel import channel, receive
+from gradwire.emu.kernel.queues import Transmitted
 from gradwire.emu.looks import Looks, Tail, watched
-from gradwire.emu.network.queues import Transmitted
 from gradwire.emu.replay.board import Board
 from gradwire.planning.fabrics.spec import parse_fabric
 

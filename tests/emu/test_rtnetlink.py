@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from gradwire.emu.network import rtnetlink
+from gradwire.emu.kernel import rtnetlink
 
 # `strace -e write=4 ip ...` with iproute2 6.1, interface x of index 3: type, flags without ACK, body.
 AS_IP_SENDS_THEM = {

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from gradwire.emu import sampler
-from gradwire.emu.network.rtnetlink import encoded
+from gradwire.emu.kernel.rtnetlink import encoded
 from gradwire.emu.sampler import (
     SAMPLE_S,
     STOPS_SHARE,

@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-from gradwire.emu.network import htb, rtnetlink
+from gradwire.emu.kernel import rtnetlink
+from gradwire.emu.network import htb
 from gradwire.emu.network.shaping import PortShape, port_batch
 from tests.real.inside import inside
 

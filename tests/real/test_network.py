@@ -12,12 +12,13 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from gradwire.emu.network import cables, offload
-from gradwire.emu.network.namespaces import enter
-from gradwire.emu.network.namespaces import inside as inside_namespace
+from gradwire.emu.kernel import offload
+from gradwire.emu.kernel.namespaces import enter
+from gradwire.emu.kernel.namespaces import inside as inside_namespace
+from gradwire.emu.kernel.queues import Queues, parse_queues, read_queues
+from gradwire.emu.kernel.rtnetlink import address, carry_out, link_up, netlink_socket
+from gradwire.emu.network import cables
 from gradwire.emu.network.net import NetworkFailed, emulated, host_sysctls
-from gradwire.emu.network.queues import Queues, parse_queues, read_queues
-from gradwire.emu.network.rtnetlink import address, carry_out, link_up, netlink_socket
 from gradwire.emu.replay.wiring import tree_socket
 from gradwire.planning.fabrics.fabric import Fabric, interface
 from gradwire.planning.fabrics.spec import parse_fabric

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.emu.network.namespaces import inside
+from gradwire.emu.kernel.namespaces import inside
 from gradwire.emu.network.net import emulated
 from gradwire.emu.network.tcpdump import BY_BLOCK, captures, dropped
 from gradwire.planning.fabrics.spec import parse_fabric

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from gradwire.emu.network.isolate import isolated, stop
+from gradwire.emu.kernel.isolate import isolated, stop
 from gradwire.tools.thismachine import need_root_and_tools
 
 _END_S = 10.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from gradwire.emu.network.isolate import isolated, stop
+from gradwire.emu.kernel.isolate import isolated, stop
 from gradwire.emu.options import CONTROLLERS, SWITCHES, Software
 from gradwire.planning.fabrics.spec import is_file, parse_fabric
 from gradwire.planning.machines.machinesfile import read_to_build

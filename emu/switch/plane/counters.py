@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from gradwire.emu.network.queues import Transmitted
+from gradwire.emu.kernel.queues import Transmitted
 from gradwire.planning.openflow.pool import Event
 
 

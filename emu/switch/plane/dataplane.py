@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradwire.emu.network.queues import Transmitted, transmitted
-from gradwire.emu.network.rtnetlink import carry_out, link_down, link_up, netlink_socket
+from gradwire.emu.kernel.queues import Transmitted, transmitted
+from gradwire.emu.kernel.rtnetlink import carry_out, link_down, link_up, netlink_socket
 from gradwire.emu.switch.plane.bpf import BpfError, BpfObject
 from gradwire.emu.switch.plane.counters import InterfaceState, Received
 from gradwire.emu.switch.plane.links import GONE, LinkWatch

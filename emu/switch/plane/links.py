@@ -6,7 +6,7 @@ Edge module: one socket that hears of every change of every interface of this ne
 import socket
 from collections.abc import Iterator
 
-from gradwire.emu.network.rtnetlink import (
+from gradwire.emu.kernel.rtnetlink import (
     IFF_RUNNING,
     IFF_UP,
     IFINFOMSG,

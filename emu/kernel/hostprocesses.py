@@ -1,6 +1,6 @@
 """The processes that keep hosts' namespaces: one for each, alone in new network and mount namespaces.
 
-A program of its own, started as `python -I -S emu/network/hostprocesses.py NAME...`: it imports next to
+A program of its own, started as `python -I -S emu/kernel/hostprocesses.py NAME...`: it imports next to
 nothing, so that a copy of it is made in a fraction of the time that another program takes to be started.
 Each copy writes `NUMBER PID` to stdout when its namespaces are there, its number being that of its name, or
 `NUMBER - ` and what the kernel refused.  All end when stdin does.

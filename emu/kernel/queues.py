@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gradwire.emu.network.namespaces import inside
-from gradwire.emu.network.rtnetlink import (
+from gradwire.emu.kernel.namespaces import inside
+from gradwire.emu.kernel.rtnetlink import (
     NLM_F_ACK,
     NLM_F_DUMP,
     NLM_F_ECHO,
