@@ -18,9 +18,10 @@ from gradwire.emu.watch import Watch
 from gradwire.planning.fabrics.fabric import Egress
 from gradwire.planning.openflow.entries import FROM_PARENT
 from gradwire.planning.openflow.pool import Pool, Sent
+from gradwire.planning.openflow.rules import aggregate
 from gradwire.planning.plan import Plan
 from gradwire.planning.plancheck import check
-from gradwire.planning.trees.tree import Node, Tree, aggregate
+from gradwire.planning.trees.tree import Node, Tree
 from gradwire.planning.trees.treecheck import ranks_below
 from gradwire.traces.framing.aggregation import HEADER_NBYTES, Header, decode, encode
 

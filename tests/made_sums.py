@@ -8,8 +8,9 @@ from typing import Any
 from gradwire.planning.fabrics.fabric import Egress
 from gradwire.planning.openflow.entries import FROM_PARENT
 from gradwire.planning.openflow.pool import EVENTS, Pool, Sent
+from gradwire.planning.openflow.rules import aggregate
 from gradwire.planning.plan import Plan
-from gradwire.planning.trees.tree import Node, Tree, aggregate
+from gradwire.planning.trees.tree import Node, Tree
 from gradwire.traces.framing.aggregation import Header, PacketKind
 
 HEADERS = 14 + 20 + 8 + 24

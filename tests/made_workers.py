@@ -17,7 +17,8 @@ from gradwire.emu.replay.sums import Floats, Ints, agreed, block_exponents, boun
 from gradwire.planning.fabrics.fabric import Egress
 from gradwire.planning.openflow.entries import FROM_PARENT
 from gradwire.planning.openflow.pool import Pool, Sent
-from gradwire.planning.trees.tree import Child, Node, Tree, aggregate
+from gradwire.planning.openflow.rules import aggregate
+from gradwire.planning.trees.tree import Child, Node, Tree
 from gradwire.traces.framing.aggregation import HEADER_NBYTES, decode, encode
 
 DELAY_NS = 50_000  # of a cable

@@ -11,9 +11,6 @@ WRITE_ACTIONS, APPLY_ACTIONS = 3, 4  # OFPIT_WRITE_ACTIONS, OFPIT_APPLY_ACTIONS
 MAX_ENTRIES = 65_536  # rules of one switch
 MAX_FLOWS = 262_144  # rules of all switches together: the sizes of layout.h
 MAX_GROUPS = 16_384  # groups of all switches together
-MAX_POOLS = 4096  # jobs that are added up, each at each of its switches: the sizes of pools.h
-SMALL_ELEMENTS = 256  # an aggregation slot of up to this many is a small one
-MAX_SMALL_SLOTS, MAX_LARGE_SLOTS = 131_072, 32_768  # of all switches together
 MAX_BUCKETS = 64  # of a group, its hash slots, and the outputs of an action list: switch.c's arrays
 NO_COOKIE = 2**64 - 1  # OpenFlow's for a packet that no rule sent
 

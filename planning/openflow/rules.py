@@ -13,12 +13,12 @@ from gradwire.planning.fabrics.fabric import Fabric, Link
 from gradwire.planning.fabrics.paths import access_port, distances
 from gradwire.planning.flowhash import address_number
 from gradwire.planning.openflow.backups import Backups, Protection
-from gradwire.planning.openflow.entries import MAX_ENTRIES, MAX_FLOWS, MAX_GROUPS, Aggregate
+from gradwire.planning.openflow.entries import FROM_PARENT, MAX_ENTRIES, MAX_FLOWS, MAX_GROUPS, Aggregate
 from gradwire.planning.openflow.match import ETH_TYPE_IPV4, PROTO_TCP, PROTO_UDP, Match
 from gradwire.planning.plan import Flow, Plan
 from gradwire.planning.routing.reroute import without
 from gradwire.planning.routing.shortest import NextPorts, next_ports
-from gradwire.planning.trees.tree import Tree, aggregate
+from gradwire.planning.trees.tree import Node, Tree
 
 AGGREGATE_PRIORITY = 400
 FLOW_PRIORITY = 300
@@ -238,6 +238,21 @@ def sums(trees: Iterable[Tree]) -> Iterator[Sum]:
                 yield Sum(node.switch, _match(child.port, tree), aggregate(tree, node, index))
             if node.parent_port is not None:
                 yield Sum(node.switch, _match(node.parent_port, tree), aggregate(tree, node))
+
+
+def aggregate(tree: Tree, node: Node, child: int = FROM_PARENT) -> Aggregate:
+    """What the switch does with packets of the tree from this child, or from the parent."""
+    return Aggregate(
+        job=tree.job,
+        epoch=tree.epoch,
+        child=child,
+        slots=tree.slots,
+        elements=tree.elements,
+        parent_port=node.parent_port,
+        ports=tuple(each.port for each in node.children),
+        gives=sum(1 << index for index, each in enumerate(node.children) if each.gives),
+        takes=sum(1 << index for index, each in enumerate(node.children) if each.takes),
+    )
 
 
 def _match(in_port: int, tree: Tree) -> Match:

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from gradwire.planning.fabrics.bigraph import bigraph_of, kind_of
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.flowhash import address_number, flow_hash, switch_salt
-from gradwire.planning.openflow.match import PROTO_TCP
 from gradwire.planning.plan import Flow
 from gradwire.planning.refused import Refused
 from gradwire.planning.routing.shortest import Path, walks
+from gradwire.traces.packets.packets import TCP
 from gradwire.traces.schedules.schedule import Schedule
 
 
@@ -27,7 +27,7 @@ def ecmp(
     def choose(switch: str, ports: tuple[int, ...], flow: Flow, stride: int) -> int:
         del stride
         source, destination = address_number(flow.src_ip), address_number(flow.dst_ip)
-        return flow_hash(source, destination, PROTO_TCP, flow.sport, flow.dport, salts[switch]) % len(ports)
+        return flow_hash(source, destination, TCP, flow.sport, flow.dport, salts[switch]) % len(ports)
 
     return list(walks(fabric, placement, flows, choose))
 

@@ -5,11 +5,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from gradwire.planning.fabrics.fabric import Fabric
-from gradwire.planning.openflow.entries import MAX_LARGE_SLOTS, MAX_POOLS, MAX_SMALL_SLOTS, SMALL_ELEMENTS
 from gradwire.planning.plan import Plan
 from gradwire.planning.routing.reroute import without
 from gradwire.planning.trees.shape import Load, NoTree, tree_nodes
-from gradwire.planning.trees.tree import Node, Tree
+from gradwire.planning.trees.tree import (
+    MAX_LARGE_SLOTS,
+    MAX_POOLS,
+    MAX_SMALL_SLOTS,
+    SMALL_ELEMENTS,
+    Node,
+    Tree,
+)
 from gradwire.traces.schedules.schedule import ReduceGroup, Schedule
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from gradwire.planning.fabrics.fabric import ETHERNET_NBYTES, Egress, Fabric
-from gradwire.planning.openflow.entries import FROM_PARENT, Aggregate
 from gradwire.traces.framing.aggregation import ELEMENT_NBYTES, HEADER_NBYTES
 
 MAX_CHILDREN = 64
@@ -19,6 +18,9 @@ DEFAULT_ELEMENTS = 256
 LEAST_SLOTS = 8  # with fewer the latency of a slot's round decides, and not the links
 SWITCH_SLOTS = 1024  # that a switch has for all its trees
 MAX_SWITCH_SLOTS = 0xFFFF  # a rule has 16 bits for them
+MAX_POOLS = 4096  # jobs that are added up, each at each of its switches: the sizes of pools.h
+SMALL_ELEMENTS = 256  # an aggregation slot of up to this many is a small one
+MAX_SMALL_SLOTS, MAX_LARGE_SLOTS = 131_072, 32_768  # of all switches together
 PACKET_HEADERS_NBYTES = 20 + 8 + HEADER_NBYTES  # IPv4, UDP and our own
 
 
@@ -83,21 +85,6 @@ class Tree:
 def mtu_needed(elements: int) -> int:
     """The length in bytes of an IP packet with this many elements."""
     return PACKET_HEADERS_NBYTES + elements * ELEMENT_NBYTES
-
-
-def aggregate(tree: Tree, node: Node, child: int = FROM_PARENT) -> Aggregate:
-    """What the switch does with packets of the tree from this child, or from the parent."""
-    return Aggregate(
-        job=tree.job,
-        epoch=tree.epoch,
-        child=child,
-        slots=tree.slots,
-        elements=tree.elements,
-        parent_port=node.parent_port,
-        ports=tuple(each.port for each in node.children),
-        gives=sum(1 << index for index, each in enumerate(node.children) if each.gives),
-        takes=sum(1 << index for index, each in enumerate(node.children) if each.takes),
-    )
 
 
 def rebuilt(tree: Tree, nodes: tuple[Node, ...]) -> Tree:

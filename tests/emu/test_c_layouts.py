@@ -14,7 +14,7 @@ from gradwire.emu.switch.plane import maps, pools
 from gradwire.planning.openflow import entries
 from gradwire.planning.openflow.match import Form
 from gradwire.planning.openflow.pool import EVENTS
-from gradwire.planning.trees.tree import MAX_CHILDREN
+from gradwire.planning.trees.tree import MAX_CHILDREN, MAX_LARGE_SLOTS, MAX_POOLS, MAX_SMALL_SLOTS
 from gradwire.traces.framing import aggregation
 
 ROOT = Path(__file__).parents[2]
@@ -31,9 +31,9 @@ SWITCH = {
     **{form.name: form.value for form in Form},
 }
 AGGREGATION = {
-    "MAX_POOLS": entries.MAX_POOLS,
-    "MAX_SMALL_SLOTS": entries.MAX_SMALL_SLOTS,
-    "MAX_LARGE_SLOTS": entries.MAX_LARGE_SLOTS,
+    "MAX_POOLS": MAX_POOLS,
+    "MAX_SMALL_SLOTS": MAX_SMALL_SLOTS,
+    "MAX_LARGE_SLOTS": MAX_LARGE_SLOTS,
     "MAX_SMALL": pools.SMALL,
     "MAX_LARGE": pools.LARGE,
     "MAX_CHILDREN": MAX_CHILDREN,

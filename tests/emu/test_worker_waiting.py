@@ -14,7 +14,7 @@ import pytest
 
 from gradwire.emu.aggregation.worker import Worker, WorkerFailed
 from gradwire.planning.openflow.pool import Pool
-from gradwire.planning.trees.tree import aggregate
+from gradwire.planning.openflow.rules import aggregate
 from gradwire.traces.framing.aggregation import HEADER_NBYTES, decode, encode
 from tests.made_workers import ranks_behind, star
 

@@ -7,9 +7,9 @@ import struct
 from collections.abc import Mapping
 
 from gradwire.emu.switch.plane.bpf import BpfObject, grace_period
-from gradwire.planning.openflow.entries import MAX_POOLS, SMALL_ELEMENTS, Aggregate
+from gradwire.planning.openflow.entries import Aggregate
 from gradwire.planning.openflow.pool import EVENTS, Event
-from gradwire.planning.trees.tree import ELEMENTS, MAX_CHILDREN
+from gradwire.planning.trees.tree import ELEMENTS, MAX_CHILDREN, MAX_POOLS, SMALL_ELEMENTS
 
 SMALL, LARGE = SMALL_ELEMENTS, max(ELEMENTS)  # elements that a slot has room for
 

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 
 from gradwire.emu.switch.table.numbers import Numbers, TableFullError
 from gradwire.emu.switch.table.planeoperations import RemovePool, SetPool
-from gradwire.planning.openflow.entries import (
+from gradwire.planning.openflow.entries import Actions, Aggregate
+from gradwire.planning.trees.tree import (
     MAX_LARGE_SLOTS,
     MAX_POOLS,
     MAX_SMALL_SLOTS,
     SMALL_ELEMENTS,
-    Actions,
-    Aggregate,
+    SWITCH_SLOTS,
 )
-from gradwire.planning.trees.tree import SWITCH_SLOTS
 
 
 @dataclass
