@@ -98,7 +98,7 @@ def _decoded(
 class _Manifest(BaseModel):
     """The part of a capture's manifest that is about how hosts send."""
 
-    kind: str = Field("", alias="schema")
+    kind: Annotated[str, Field(alias="schema")] = ""
     host_sysctls: Mapping[str, str] = {}
 
     @property

@@ -103,7 +103,10 @@ class Rank(ctypes.Structure):
                 *("accesses", "place"),
             )
         ),
-        *((name, c_int64) for name in ("delay_ns", "stall_ns", "heard_ns", "read_ns", "late_gap_ns")),
+        *(
+            (name, c_int64)
+            for name in ("delay_ns", "stall_ns", "heard_ns", "read_ns", "late_gap_ns", "in_turn_ns")
+        ),
         ("is_joining", c_int32),
         *((name, c_int32) for name in ("n_transfers", "n_ops", "n_lanes", "n_peers", "n_unfinished")),
         *((name, c_int32) for name in ("n_uncomputed", "n_done", "n_accesses", "n_under_way", "failed_peer")),

@@ -23,6 +23,7 @@ from gradwire.emu.replay.slots import Key, Matching
 from gradwire.emu.replay.state import Possible, RankState
 from gradwire.traces.framing.gloo import Opcode, encode_preamble
 from gradwire.traces.schedules.outbox import NEWEST_FIRST, PATIENCE_S, Outbox
+from gradwire.traces.schedules.schedule import LIBRARY_NS
 from gradwire.traces.schedules.sends import Send, swaps
 
 _FD_SETSIZE = 1024  # select(2) knows no larger descriptors
@@ -134,7 +135,7 @@ class Loop:
             self._times.late_gap_ns = max(self._times.late_gap_ns, now_ns - due_ns)
             if op in self._times.computing_ns:
                 self._times.computed_ns[op] = now_ns
-            self._do(self._state.opened(op), due_ns)
+            self._do(self._state.opened(op), due_ns, LIBRARY_NS)
 
     def _end_delays(self) -> None:
         while self._delayed and self._delayed[0][0] <= time.monotonic_ns():
@@ -149,8 +150,9 @@ class Loop:
         """Queue a send, or begin an aggregation, `send_delay_ns` from now."""
         heapq.heappush(self._delayed, (time.monotonic_ns() + self._delay_ns, is_send, number))
 
-    def _do(self, possible: Possible, since_ns: int | None = None) -> None:
-        """Announce receives, send what may leave, and compute: since `since_ns`, or from now on.
+    def _do(self, possible: Possible, since_ns: int | None = None, in_turn_ns: int = -1) -> None:
+        """Announce receives, send what may leave, and compute: since `since_ns`, or from now on.  What takes
+        `in_turn_ns` at most is computed when what leaves before it is the kernel's.
 
         What is computed right after something else does not begin later because that was noticed late; after
         a receive it begins when that was there, as a captured job, too, copied and added in the time that it
@@ -171,11 +173,10 @@ class Loop:
                 self._notify(send.dst, Opcode.SEND_READY, send)
                 self._queue_ready((send.dst, slot))
                 touched[send.dst] = None
+        in_turn = [gap for gap in possible.gaps if touched and gap[1] <= in_turn_ns]
         for op, gap_ns in possible.gaps:
-            begin_ns = since_ns or time.monotonic_ns()
-            if self._schedule.ops[op].kind == "compute":
-                self._times.computing_ns[op] = begin_ns
-            heapq.heappush(self._gaps, (begin_ns + gap_ns, op))
+            if (op, gap_ns) not in in_turn:
+                self._compute(op, gap_ns, since_ns or time.monotonic_ns())
         for number in possible.aggregations:
             self._times.begun_ns[number] = time.monotonic_ns()
             if self._delay_ns:
@@ -184,6 +185,13 @@ class Loop:
                 self._aggregating.begin(number, self._buffers)
         for peer in touched:
             self._flush(self._connections[peer])
+        for op, gap_ns in in_turn:
+            self._compute(op, gap_ns, time.monotonic_ns())
+
+    def _compute(self, op: int, gap_ns: int, begin_ns: int) -> None:
+        if self._schedule.ops[op].kind == "compute":
+            self._times.computing_ns[op] = begin_ns
+        heapq.heappush(self._gaps, (begin_ns + gap_ns, op))
 
     def _in_order(self, possible: Possible) -> list[int]:
         """Receives and sends: operation by operation, and of each the receives first, as gloo posts them.

@@ -88,6 +88,7 @@ struct rank {
 	struct access *accesses; /* room for three of each transfer */
 	int64_t *place; /* done, (all), under way, moved; or NULL */
 	int64_t delay_ns, stall_ns, heard_ns, read_ns, late_gap_ns;
+	int64_t in_turn_ns; /* what is computed for so long at most is the library's between two sends */
 	int32_t is_joining; /* messages that wait for a peer leave by one call; else each by one of its own, as in gloo */
 	int32_t n_transfers, n_ops, n_lanes, n_peers;
 	int32_t n_unfinished, n_uncomputed, n_done, n_accesses, n_under_way, failed_peer;

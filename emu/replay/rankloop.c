@@ -122,8 +122,8 @@ static void sort_possible(struct rank *rank)
 	}
 }
 
-/* Announce receives, send what may leave, and compute: since `since_ns`, or from now on. */
-static void do_possible(struct rank *rank, int64_t since_ns)
+/* Announce receives, and send what may leave. */
+static void do_possible(struct rank *rank)
 {
 	sort_possible(rank);
 	for (int32_t at = 0; at < rank->n_possible; at++) {
@@ -138,15 +138,26 @@ static void do_possible(struct rank *rank, int64_t since_ns)
 		}
 	}
 	rank->n_possible = 0;
+}
+
+/* Compute what takes longer than `over_ns`: since `since_ns`, or from now on. */
+static void compute(struct rank *rank, int64_t since_ns, int64_t over_ns)
+{
+	int32_t n_left = 0;
+
 	for (int32_t at = 0; at < rank->n_gaps; at++) {
 		struct operation *op = &rank->ops[rank->gaps[at]];
 		int64_t begin_ns = since_ns ? since_ns : now_ns();
 
+		if (op->gap_ns <= over_ns) {
+			rank->gaps[n_left++] = rank->gaps[at];
+			continue;
+		}
 		if (op->computes)
 			op->computing_ns = begin_ns;
 		heap_push(&rank->computing, begin_ns + op->gap_ns, rank->gaps[at]);
 	}
-	rank->n_gaps = 0;
+	rank->n_gaps = n_left;
 }
 
 static enum failure failed(struct rank *rank, int32_t peer, enum failure failure, int64_t detail)
@@ -256,25 +267,31 @@ static enum failure watch(struct rank *rank, int32_t number)
 								       : NONE;
 }
 
-/* Until nothing more follows from what has happened. */
-static enum failure settle(struct rank *rank, int64_t since_ns)
+static enum failure flush_next(struct rank *rank)
+{
+	int32_t peer = rank->touched[rank->first_touched];
+	enum failure failure;
+
+	rank->first_touched = (rank->first_touched + 1) % rank->n_peers;
+	rank->n_touched--;
+	rank->peers[peer].is_touched = 0;
+	failure = flush(rank, peer);
+	return failure ? failure : watch(rank, peer);
+}
+
+/* Until nothing more follows from what has happened. What takes `in_turn_ns` at most is computed when what leaves
+ * before it is the kernel's, all else since `since_ns`.
+ */
+static enum failure settle(struct rank *rank, int64_t since_ns, int64_t in_turn_ns)
 {
 	enum failure failure = NONE;
 
 	while (!failure && (rank->n_possible || rank->n_gaps || rank->n_touched)) {
-		if (rank->n_possible || rank->n_gaps) {
-			do_possible(rank, since_ns);
-		} else {
-			int32_t peer = rank->touched[rank->first_touched];
-
-			rank->first_touched = (rank->first_touched + 1) % rank->n_peers;
-			rank->n_touched--;
-			rank->peers[peer].is_touched = 0;
-			failure = flush(rank, peer);
-			if (!failure)
-				failure = watch(rank, peer);
-		}
+		do_possible(rank);
+		compute(rank, since_ns, rank->n_touched ? in_turn_ns : -1);
 		since_ns = 0;
+		if (rank->n_touched)
+			failure = flush_next(rank);
 	}
 	return failure;
 }
@@ -433,7 +450,7 @@ static enum failure receive(struct rank *rank, int32_t number)
 		if (!failure && peer->head_got == PREAMBLE_NBYTES)
 			failure = take_preamble(rank, number);
 		if (!failure)
-			failure = settle(rank, rank->read_ns);
+			failure = settle(rank, rank->read_ns, -1);
 		if (failure || got < room) /* epoll is level-triggered: no need to ask until the kernel says "no more" */
 			return failure;
 	}
@@ -452,7 +469,7 @@ static enum failure end_gaps(struct rank *rank)
 		if (rank->ops[op].computes)
 			rank->ops[op].computed_ns = due_ns + late_ns;
 		rank_opened(rank, op);
-		failure = settle(rank, due_ns);
+		failure = settle(rank, due_ns, rank->in_turn_ns);
 	}
 	return failure;
 }
@@ -463,7 +480,7 @@ static enum failure end_delays(struct rank *rank)
 
 	while (!failure && rank->delayed.n && rank->delayed.at[0].due_ns <= now_ns()) {
 		queue_data(rank, heap_pop(&rank->delayed));
-		failure = settle(rank, 0);
+		failure = settle(rank, 0, -1);
 	}
 	return failure;
 }
@@ -503,7 +520,7 @@ static enum failure begin(struct rank *rank)
 	}
 	rank->heard_ns = now_ns();
 	rank_begin(rank);
-	return settle(rank, 0);
+	return settle(rank, 0, -1);
 }
 
 static enum failure loop(struct rank *rank)
@@ -533,7 +550,7 @@ static enum failure loop(struct rank *rank)
 				failure = receive(rank, peer);
 			if (!failure && events[at].events & EPOLLOUT) {
 				touch(rank, peer);
-				failure = settle(rank, 0);
+				failure = settle(rank, 0, -1);
 			}
 		}
 		if (!failure)

@@ -29,7 +29,7 @@ from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.dtypes import DTYPES, DType
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.pacing import ANNOUNCED_AHEAD
-from gradwire.traces.schedules.schedule import Gate, Op, Schedule
+from gradwire.traces.schedules.schedule import LIBRARY_NS, Gate, Op, Schedule
 from gradwire.traces.schedules.sends import Send
 from gradwire.traces.workload import Start
 from tests.made_plans import schedule_plan, unchecked_plan
@@ -166,6 +166,28 @@ def test_halves_of_a_swap_that_cross_while_both_are_still_being_sent_add_up(dtyp
     for each in (schedule, both):
         all_ranks, _ = carried_out(schedule_plan("star:hosts=2", each), CompiledLoop)
         assert [payload.count_wrong(each, own.rank, own.buffers) for own in all_ranks] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("gap_ns", "waits"), [(LIBRARY_NS, True), (LIBRARY_NS + 1, False)], ids=["library", "computing"]
+)
+@pytest.mark.parametrize("in_c", [True, False], ids=["c", "python"])
+def test_a_library_writes_one_message_after_the_other(gap_ns: int, waits: bool, in_c: bool) -> None:
+    """Rank 0 computes, sends to rank 1, computes for `gap_ns` from then on, and sends to rank 2."""
+    ops = (Op("compute", 0), Op("message", 4_000), Op("compute", 0), Op("message", 4_000))
+    sends = (Send(1, 0, 1, 0, 4_000, False), Send(3, 0, 2, 0, 4_000, False))
+    gates = (
+        Gate(0, 0, (), 2_000_000),
+        Gate(1, 0, (0,), 0),
+        Gate(2, 0, (0,), gap_ns),
+        Gate(3, 0, (2,), 0),
+    )
+    plan = schedule_plan("star:hosts=3", replace(Schedule.of(3, ops, sends), gates=gates))
+    made = CompiledLoop if in_c else lambda each: Loop(each, Aggregating(plan, each.rank, ()))
+    times = carried_out(plan, made)[0][0].times
+    assert times.handed_ns.keys() == {0, 1}
+    assert (times.computing_ns[2] >= times.handed_ns[0]) == waits
+    assert times.computed_ns[2] >= times.computing_ns[2] + gap_ns
 
 
 @pytest.mark.parametrize(("n_ranks", "name"), MADE)

@@ -13,8 +13,8 @@ from gradwire.planning.experiment import Experiment, cells
 from gradwire.planning.fabrics.spec import family_names, parse_fabric
 from gradwire.planning.placement import place, placement_names
 from gradwire.planning.routing.policies import policy
-from gradwire.tools.sweep.cellreplaying import plan_cell
 from gradwire.tools.exits import report
+from gradwire.tools.sweep.cellreplaying import plan_cell
 from gradwire.tools.sweep.study import StudyCell
 from gradwire.traces.framing.framings import framings
 from gradwire.traces.making.collectives import made_allreduce

@@ -22,6 +22,10 @@ from gradwire.traces.schedules.locks import Lock
 from gradwire.traces.schedules.outbox import FIFO, Order
 from gradwire.traces.schedules.sends import Send, Sends, distinct, totals
 
+# What takes a rank longer between two sends is computing; up to this it is its library, which does one after
+# the other: it begins when the kernel has taken what may leave before.
+LIBRARY_NS = 500_000
+
 
 @dataclass(frozen=True, slots=True)
 class Op:
