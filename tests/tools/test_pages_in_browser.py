@@ -202,7 +202,23 @@ def test_no_page_is_wider_than_the_screen(
         )
         page.value("for (const one of document.querySelectorAll('details')) one.open = true")
         assert page.value("document.documentElement.scrollWidth") <= width
+        ends = "[...document.querySelectorAll('.wide caption')].map(one => one.getBoundingClientRect().right)"
+        assert all(end <= width for end in page.value(ends))  # beside it the table goes on
     page.ask("Emulation.clearDeviceMetricsOverride")
+
+
+def test_paper_is_white_also_for_who_reads_in_the_dark(
+    report: Path, inspected: Path, study: Path, opened: Callable[[Path], Page]
+) -> None:
+    colours = "['--page', '--ink'].map(name => getComputedStyle(document.body).getPropertyValue(name))"
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    for path in (report, inspected, study):
+        page = opened(path)
+        page.ask("Emulation.setEmulatedMedia", media="screen", features=dark)
+        assert page.value(colours) == ["#14171d", "#e4e7ec"]
+        page.ask("Emulation.setEmulatedMedia", media="print", features=dark)
+        assert page.value(colours) == ["#fff", "#1d2129"]
+    page.ask("Emulation.setEmulatedMedia", media="", features=[])
 
 
 def test_on_paper_nothing_is_drawn_again_and_charts_fit_a_page(

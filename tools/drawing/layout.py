@@ -57,7 +57,7 @@ STYLE = """
 .gw-fabric.dense .load5{stroke-width:2.2}
 .gw-fabric.dense .worst{stroke-width:8}
 .gw-fabric g:hover>.lane{stroke-width:5;stroke-opacity:1}
-@media (prefers-color-scheme:dark){
+@media screen and (prefers-color-scheme:dark){
 .gw-fabric{color:#e4e7ec;--paper:#14171d}
 .gw-fabric .switch{fill:#262b35;stroke:#9aa3b2}
 .gw-fabric .worst{stroke:#56b4e9}

@@ -121,7 +121,8 @@ class BenchChoices:
         return {"step_bytes": _size(self.step)} if self.step else {"step_factor": self.factor or FACTOR}
 
     def title(self, kind: CollectiveKind) -> str:
-        return f"{kind}, {self.sizes.name if self.sizes else f'{self.begin} to {self.end or self.begin}'}"
+        sizes = self.begin if self.end in (None, self.begin) else f"{self.begin} to {self.end}"
+        return f"{kind}, {self.sizes.name if self.sizes else sizes}"
 
     def work(
         self, kind: CollectiveKind, cells: "Sequence[Cell]", network: NetworkChoices

@@ -2,7 +2,7 @@
 (() => {
 const MOST_LINKS = 12, MOST_MOVES = 200, LATER_MS = 1000;
 const byId = id => document.getElementById(id);
-let links = [], lanes = [], hosts = [], over = false;
+let links = [], lanes = [], hosts = [], over = false, following = true;
 
 // Figures, in the units of the tables.
 function scaled(value, units) {
@@ -85,7 +85,7 @@ function showRanks(ranks) {
 }
 
 function showMoves(moves) {
-  const list = byId("moves"), atEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 8;
+  const list = byId("moves");
   for (const move of moves) {
     const line = document.createElement("li"), when = document.createElement("time");
     when.textContent = `${move.t_s.toFixed(2)} s`;
@@ -93,8 +93,18 @@ function showMoves(moves) {
     list.append(line);
   }
   while (list.children.length > MOST_MOVES) list.firstChild.remove();
-  if (atEnd) list.scrollTop = list.scrollHeight;
+  follow();
 }
+
+// The controller's last move stays in view, also when lines break anew, until somebody scrolls up.
+function follow() {
+  const list = byId("moves");
+  if (following) list.scrollTop = list.scrollHeight;
+}
+byId("moves").addEventListener("scroll", ({target: list}) => {
+  following = list.scrollHeight - list.scrollTop - list.clientHeight < 8;
+});
+addEventListener("resize", follow);
 
 function showRows(message) {
   byId("with-rows").hidden = false;

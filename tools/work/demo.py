@@ -78,11 +78,11 @@ def show_demo(
     ]
     folder = out or default_folder()
     first, *_, last = workload.iterations[-ITERATIONS:]
-    introduction = [
-        f"Replayed: iterations {first} to {last} of {SAMPLE}, which was captured on the leaf-spine,",
-        f"hosts' links at {show_bps(rate_bps)}, every size × {scale_bytes}, {repeat} repeats, seed {SEED}.",
-    ]
-    described = about("gradwire demo", introduction)
+    introduction = (
+        f"Replayed: iterations {first} to {last} of {SAMPLE}, which was captured on the leaf-spine, "
+        f"hosts' links at {show_bps(rate_bps)}, every size × {scale_bytes}, {repeat} repeats, seed {SEED}."
+    )
+    described = about("gradwire demo", [introduction])
     matrix = carry_out(planned(work), RunOptions(repeat), folder, described, quiet=as_json)
     show(matrix, as_json=as_json, html=html or folder / "report.html", verbose=verbose)
 
