@@ -68,7 +68,7 @@ def test_a_browser_sees_loads_ranks_failures_and_rows_of_the_run_that_goes_on(tm
     seen: list[dict[str, Any]] = []
     with watched(*words) as (process, port), browser(tmp_path / "b") as page:
         page.go(f"http://127.0.0.1:{port}/")
-        narrow = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+        narrow = {"width": 240, "height": 800, "deviceScaleFactor": 1, "mobile": True}
         deadline_s = time.monotonic() + 60
         while not seen or seen[-1]["state"] != "over":
             assert time.monotonic() < deadline_s, seen[-1:]
