@@ -27,9 +27,10 @@ def print_written(workload: Workload, path: Path, as_json: bool) -> None:
         }
         print(json.dumps(written, indent=1))
         return
+    items = show_count(len(sent), "collective or message", "collectives and messages")
     text = (
-        f"{path}: {workload.n_ranks} ranks, {len(sent)} collectives and messages "
-        f"({show_nbytes(nbytes)}), {show_count(n_iterations, 'iteration')}"
+        f"{path}: {workload.n_ranks} ranks, {items} ({show_nbytes(nbytes)}), "
+        f"{show_count(n_iterations, 'iteration')}"
     )
     lines = (
         text,
