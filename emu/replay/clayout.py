@@ -25,7 +25,7 @@ OPERATION = np.dtype(
     [
         *((name, np.int64) for name in ("gap_ns", "computing_ns", "computed_ns")),
         *((name, np.int32) for name in ("left", "gate_left", "freed_by")),
-        *((name, np.uint8) for name in ("computes", "is_logged", "is_prepared")),
+        *((name, np.uint8) for name in ("computes", "is_logged", "is_prepared", "is_in_turn")),
     ],
     align=True,
 )
@@ -103,10 +103,7 @@ class Rank(ctypes.Structure):
                 *("accesses", "place"),
             )
         ),
-        *(
-            (name, c_int64)
-            for name in ("delay_ns", "stall_ns", "heard_ns", "read_ns", "late_gap_ns", "in_turn_ns")
-        ),
+        *((name, c_int64) for name in ("delay_ns", "stall_ns", "heard_ns", "read_ns", "late_gap_ns")),
         ("is_joining", c_int32),
         *((name, c_int32) for name in ("n_transfers", "n_ops", "n_lanes", "n_peers", "n_unfinished")),
         *((name, c_int32) for name in ("n_uncomputed", "n_done", "n_accesses", "n_under_way", "failed_peer")),
@@ -138,7 +135,7 @@ def library() -> ctypes.CDLL:
         },
     )
     sizes = [ctypes.sizeof(Rank), ctypes.sizeof(Peer)]
-    sizes += [each.itemsize for each in (TRANSFER, OPERATION, LANE, ACCESS, DUE)]
+    sizes += [each.itemsize for each in (TRANSFER, OPERATION, LANE, ACCESS, DUE)] + [MESSAGE_NBYTES]
     if [loaded.rank_layout(place) for place in range(len(sizes))] != sizes:
         raise OSError(f"the compiled {RANK_LIBRARY.name} is of another version; run sudo {COMMAND} setup")
     return loaded

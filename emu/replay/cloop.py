@@ -33,7 +33,7 @@ from gradwire.emu.replay.rankrepeat import RankRepeat
 from gradwire.emu.replay.slots import slots_of
 from gradwire.traces.schedules.outbox import FIFO
 from gradwire.traces.schedules.pacing import ALL_AHEAD, ANNOUNCED_AHEAD
-from gradwire.traces.schedules.schedule import LIBRARY_NS, Schedule
+from gradwire.traces.schedules.schedule import Schedule
 from gradwire.traces.schedules.sends import Edges, Sends, swaps
 
 Columns = NDArray[Any]
@@ -80,7 +80,6 @@ class CompiledLoop:
             place=own.place.address if own.place is not None else None,
             delay_ns=schedule.send_delay_ns,
             stall_ns=int(own.stall_s * 1e9),
-            in_turn_ns=LIBRARY_NS,
             is_joining=not own.is_as_captured,
             n_transfers=len(self.numbers),
             n_ops=len(self.ops),
@@ -194,7 +193,7 @@ class CompiledLoop:
         for gate in self._own.schedule.gates:
             if gate.rank == self._own.rank and (place := places.get(gate.op)) is not None:
                 after = [places[other] for other in gate.after if other in places]
-                self.ops["gap_ns"][place] = gate.gap_ns
+                self.ops["gap_ns"][place], self.ops["is_in_turn"][place] = gate.gap_ns, gate.is_in_turn
                 self.ops["gate_left"][place] = len(after)
                 before += after
                 later += [place] * len(after)

@@ -23,7 +23,6 @@ from gradwire.emu.replay.slots import Key, Matching
 from gradwire.emu.replay.state import Possible, RankState
 from gradwire.traces.framing.gloo import Opcode, encode_preamble
 from gradwire.traces.schedules.outbox import NEWEST_FIRST, PATIENCE_S, Outbox
-from gradwire.traces.schedules.schedule import LIBRARY_NS
 from gradwire.traces.schedules.sends import Send, swaps
 
 _FD_SETSIZE = 1024  # select(2) knows no larger descriptors
@@ -51,6 +50,9 @@ class Loop:
         self._held: dict[int, NDArray[np.uint8]] = {}  # by our half of a swap: what the other half brought
         self._flushed: set[RankConnection] = set()  # since the last poll: what they wait for may have changed
         self._gaps: list[tuple[int, int]] = []  # heap of (due_ns, op)
+        self._in_turn = {gate.op for gate in schedule.gates if gate.rank == rank and gate.is_in_turn}
+        self._waiting: list[tuple[int, int]] = []  # what comes in turn: (op, its gap)
+        self._is_offering = False  # to the kernel what may leave
         self._delayed: list[tuple[int, bool, int]] = []  # heap of (due_ns, whether a send, its number)
         self._times = own.times
         own_ops = [send.op for send in self._sends.values() if send.src == rank]
@@ -135,7 +137,7 @@ class Loop:
             self._times.late_gap_ns = max(self._times.late_gap_ns, now_ns - due_ns)
             if op in self._times.computing_ns:
                 self._times.computed_ns[op] = now_ns
-            self._do(self._state.opened(op), due_ns, LIBRARY_NS)
+            self._do(self._state.opened(op), due_ns)
 
     def _end_delays(self) -> None:
         while self._delayed and self._delayed[0][0] <= time.monotonic_ns():
@@ -150,9 +152,9 @@ class Loop:
         """Queue a send, or begin an aggregation, `send_delay_ns` from now."""
         heapq.heappush(self._delayed, (time.monotonic_ns() + self._delay_ns, is_send, number))
 
-    def _do(self, possible: Possible, since_ns: int | None = None, in_turn_ns: int = -1) -> None:
-        """Announce receives, send what may leave, and compute: since `since_ns`, or from now on.  What takes
-        `in_turn_ns` at most is computed when what leaves before it is the kernel's.
+    def _do(self, possible: Possible, since_ns: int | None = None) -> None:
+        """Announce receives, send what may leave, and compute: since `since_ns`, or from now on; what comes
+        in turn only when all that may leave has been offered to the kernel.
 
         What is computed right after something else does not begin later because that was noticed late; after
         a receive it begins when that was there, as a captured job, too, copied and added in the time that it
@@ -173,9 +175,11 @@ class Loop:
                 self._notify(send.dst, Opcode.SEND_READY, send)
                 self._queue_ready((send.dst, slot))
                 touched[send.dst] = None
-        in_turn = [gap for gap in possible.gaps if touched and gap[1] <= in_turn_ns]
+        is_offering = self._is_offering or bool(touched)
         for op, gap_ns in possible.gaps:
-            if (op, gap_ns) not in in_turn:
+            if is_offering and op in self._in_turn:
+                self._waiting.append((op, gap_ns))
+            else:
                 self._compute(op, gap_ns, since_ns or time.monotonic_ns())
         for number in possible.aggregations:
             self._times.begun_ns[number] = time.monotonic_ns()
@@ -183,10 +187,12 @@ class Loop:
                 self._after_delay(number, is_send=False)
             else:
                 self._aggregating.begin(number, self._buffers)
+        was_offering, self._is_offering = self._is_offering, is_offering
         for peer in touched:
             self._flush(self._connections[peer])
-        for op, gap_ns in in_turn:
-            self._compute(op, gap_ns, time.monotonic_ns())
+        self._is_offering = was_offering
+        while self._waiting and not was_offering:
+            self._compute(*self._waiting.pop(0), time.monotonic_ns())
 
     def _compute(self, op: int, gap_ns: int, begin_ns: int) -> None:
         if self._schedule.ops[op].kind == "compute":

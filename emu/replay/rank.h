@@ -26,7 +26,8 @@ struct operation {
 	int64_t gap_ns, computing_ns, computed_ns;
 	int32_t left, gate_left;
 	int32_t freed_by; /* the operation after which the lock that it takes is free; -1: it takes none */
-	uint8_t computes, is_logged, is_prepared, unused; /* prepared: it waits for its lock alone */
+	uint8_t computes, is_logged, is_prepared; /* prepared: it waits for its lock alone */
+	uint8_t is_in_turn; /* its gap begins when what may leave before has been offered to the kernel */
 };
 
 struct lane { /* the sends to a peer, or receives from it, of one slot: they go in order */
@@ -88,7 +89,6 @@ struct rank {
 	struct access *accesses; /* room for three of each transfer */
 	int64_t *place; /* done, (all), under way, moved; or NULL */
 	int64_t delay_ns, stall_ns, heard_ns, read_ns, late_gap_ns;
-	int64_t in_turn_ns; /* what is computed for so long at most is the library's between two sends */
 	int32_t is_joining; /* messages that wait for a peer leave by one call; else each by one of its own, as in gloo */
 	int32_t n_transfers, n_ops, n_lanes, n_peers;
 	int32_t n_unfinished, n_uncomputed, n_done, n_accesses, n_under_way, failed_peer;

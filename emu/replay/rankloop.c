@@ -140,19 +140,20 @@ static void do_possible(struct rank *rank)
 	rank->n_possible = 0;
 }
 
-/* Compute what takes longer than `over_ns`: since `since_ns`, or from now on. */
-static void compute(struct rank *rank, int64_t since_ns, int64_t over_ns)
+/* Compute, since `since_ns`, or from now on; what comes in turn only when nothing has to be offered to the kernel. */
+static void compute(struct rank *rank, int64_t since_ns)
 {
 	int32_t n_left = 0;
 
 	for (int32_t at = 0; at < rank->n_gaps; at++) {
 		struct operation *op = &rank->ops[rank->gaps[at]];
-		int64_t begin_ns = since_ns ? since_ns : now_ns();
+		int64_t begin_ns;
 
-		if (op->gap_ns <= over_ns) {
+		if (op->is_in_turn && rank->n_touched) {
 			rank->gaps[n_left++] = rank->gaps[at];
 			continue;
 		}
+		begin_ns = since_ns ? since_ns : now_ns();
 		if (op->computes)
 			op->computing_ns = begin_ns;
 		heap_push(&rank->computing, begin_ns + op->gap_ns, rank->gaps[at]);
@@ -279,16 +280,14 @@ static enum failure flush_next(struct rank *rank)
 	return failure ? failure : watch(rank, peer);
 }
 
-/* Until nothing more follows from what has happened. What takes `in_turn_ns` at most is computed when what leaves
- * before it is the kernel's, all else since `since_ns`.
- */
-static enum failure settle(struct rank *rank, int64_t since_ns, int64_t in_turn_ns)
+/* Until nothing more follows from what has happened. */
+static enum failure settle(struct rank *rank, int64_t since_ns)
 {
 	enum failure failure = NONE;
 
 	while (!failure && (rank->n_possible || rank->n_gaps || rank->n_touched)) {
 		do_possible(rank);
-		compute(rank, since_ns, rank->n_touched ? in_turn_ns : -1);
+		compute(rank, since_ns);
 		since_ns = 0;
 		if (rank->n_touched)
 			failure = flush_next(rank);
@@ -450,7 +449,7 @@ static enum failure receive(struct rank *rank, int32_t number)
 		if (!failure && peer->head_got == PREAMBLE_NBYTES)
 			failure = take_preamble(rank, number);
 		if (!failure)
-			failure = settle(rank, rank->read_ns, -1);
+			failure = settle(rank, rank->read_ns);
 		if (failure || got < room) /* epoll is level-triggered: no need to ask until the kernel says "no more" */
 			return failure;
 	}
@@ -469,7 +468,7 @@ static enum failure end_gaps(struct rank *rank)
 		if (rank->ops[op].computes)
 			rank->ops[op].computed_ns = due_ns + late_ns;
 		rank_opened(rank, op);
-		failure = settle(rank, due_ns, rank->in_turn_ns);
+		failure = settle(rank, due_ns);
 	}
 	return failure;
 }
@@ -480,7 +479,7 @@ static enum failure end_delays(struct rank *rank)
 
 	while (!failure && rank->delayed.n && rank->delayed.at[0].due_ns <= now_ns()) {
 		queue_data(rank, heap_pop(&rank->delayed));
-		failure = settle(rank, 0, -1);
+		failure = settle(rank, 0);
 	}
 	return failure;
 }
@@ -520,7 +519,7 @@ static enum failure begin(struct rank *rank)
 	}
 	rank->heard_ns = now_ns();
 	rank_begin(rank);
-	return settle(rank, 0, -1);
+	return settle(rank, 0);
 }
 
 static enum failure loop(struct rank *rank)
@@ -550,7 +549,7 @@ static enum failure loop(struct rank *rank)
 				failure = receive(rank, peer);
 			if (!failure && events[at].events & EPOLLOUT) {
 				touch(rank, peer);
-				failure = settle(rank, 0, -1);
+				failure = settle(rank, 0);
 			}
 		}
 		if (!failure)
@@ -567,7 +566,7 @@ __attribute__((visibility("default"))) int64_t rank_layout(uint32_t place)
 {
 	static const int64_t sizes[] = {
 		sizeof(struct rank), sizeof(struct peer), sizeof(struct transfer), sizeof(struct operation),
-		sizeof(struct lane), sizeof(struct access), sizeof(struct due),
+		sizeof(struct lane), sizeof(struct access), sizeof(struct due), sizeof(struct message),
 	};
 
 	return place < sizeof(sizes) / sizeof(*sizes) ? sizes[place] : 0;

@@ -168,26 +168,70 @@ def test_halves_of_a_swap_that_cross_while_both_are_still_being_sent_add_up(dtyp
         assert [payload.count_wrong(each, own.rank, own.buffers) for own in all_ranks] == [0, 0]
 
 
+BOTH_LOOPS = pytest.mark.parametrize("in_c", [True, False], ids=["c", "python"])
+
+
+def loop_made(plan: Plan, *, in_c: bool) -> Callable[[RankRepeat], object]:
+    return CompiledLoop if in_c else lambda each: Loop(each, Aggregating(plan, each.rank, ()))
+
+
 @pytest.mark.parametrize(
-    ("gap_ns", "waits"), [(LIBRARY_NS, True), (LIBRARY_NS + 1, False)], ids=["library", "computing"]
+    ("gap_ns", "most_ns", "waits"),
+    [(LIBRARY_NS, LIBRARY_NS, True), (LIBRARY_NS + 1, 10**9, False), (LIBRARY_NS, None, False)],
+    ids=["library", "computing", "not from a queue"],
 )
-@pytest.mark.parametrize("in_c", [True, False], ids=["c", "python"])
-def test_a_library_writes_one_message_after_the_other(gap_ns: int, waits: bool, in_c: bool) -> None:
-    """Rank 0 computes, sends to rank 1, computes for `gap_ns` from then on, and sends to rank 2."""
-    ops = (Op("compute", 0), Op("message", 4_000), Op("compute", 0), Op("message", 4_000))
-    sends = (Send(1, 0, 1, 0, 4_000, False), Send(3, 0, 2, 0, 4_000, False))
+@BOTH_LOOPS
+def test_a_library_writes_one_message_after_the_other(
+    gap_ns: int, most_ns: int | None, waits: bool, in_c: bool
+) -> None:
+    """Rank 0 computes, sends to ranks 1 and 2, computes for `gap_ns` from then on, and sends to rank 3."""
+    ops = (Op("compute", 0), *[Op("message", 4_000)] * 2, Op("compute", 0), Op("message", 4_000))
+    sends = tuple(Send(op, 0, dst, 0, 4_000, False) for op, dst in ((1, 1), (2, 2), (4, 3)))
     gates = (
         Gate(0, 0, (), 2_000_000),
-        Gate(1, 0, (0,), 0),
-        Gate(2, 0, (0,), gap_ns),
-        Gate(3, 0, (2,), 0),
+        *(Gate(op, 0, (0,)) for op in (1, 2)),
+        Gate(3, 0, (0,), gap_ns, most_ns),
+        Gate(4, 0, (3,)),
     )
-    plan = schedule_plan("star:hosts=3", replace(Schedule.of(3, ops, sends), gates=gates))
-    made = CompiledLoop if in_c else lambda each: Loop(each, Aggregating(plan, each.rank, ()))
-    times = carried_out(plan, made)[0][0].times
-    assert times.handed_ns.keys() == {0, 1}
-    assert (times.computing_ns[2] >= times.handed_ns[0]) == waits
-    assert times.computed_ns[2] >= times.computing_ns[2] + gap_ns
+    plan = schedule_plan("star:hosts=4", replace(Schedule.of(4, ops, sends), gates=gates))
+    times = carried_out(plan, loop_made(plan, in_c=in_c))[0][0].times
+    assert times.handed_ns.keys() == {0, 1, 2}
+    assert (times.computing_ns[3] >= max(times.handed_ns[0], times.handed_ns[1])) == waits
+    assert times.computed_ns[3] >= times.computing_ns[3] + gap_ns
+
+
+@BOTH_LOOPS
+def test_also_what_follows_a_message_that_was_handed_waits_for_the_others(in_c: bool) -> None:
+    """The gap after the message to rank 1 begins when the kernel was offered that to rank 2 as well."""
+    ops = (Op("compute", 0), *[Op("message", 4_000)] * 2, Op("compute", 0), Op("message", 4_000))
+    sends = tuple(Send(op, 0, dst, 0, 4_000, False) for op, dst in ((1, 1), (2, 2), (4, 3)))
+    gates = (
+        Gate(0, 0, (), 2_000_000),
+        *(Gate(op, 0, (0,)) for op in (1, 2)),
+        Gate(3, 0, (1,), 100_000, 100_000),
+        Gate(4, 0, (3,)),
+    )
+    plan = schedule_plan("star:hosts=4", replace(Schedule.of(4, ops, sends), gates=gates))
+    times = carried_out(plan, loop_made(plan, in_c=in_c))[0][0].times
+    assert times.computing_ns[3] >= times.handed_ns[1]
+
+
+@pytest.mark.long
+@BOTH_LOOPS
+def test_what_is_computed_piece_by_piece_does_not_drift(in_c: bool) -> None:
+    """100 pieces of 0.3 ms, with a message after each, from which nothing but the next piece follows."""
+    n = 100
+    ops = tuple(op for _ in range(n) for op in (Op("compute", 0), Op("message", 4_000)))
+    sends = tuple(Send(2 * k + 1, 0, 1, 0, 4_000, False) for k in range(n))
+    gates = tuple(
+        gate
+        for k in range(n)
+        for gate in (Gate(2 * k, 0, (2 * k - 2,) if k else (), 300_000), Gate(2 * k + 1, 0, (2 * k,)))
+    )
+    plan = schedule_plan("star:hosts=2", replace(Schedule.of(2, ops, sends), gates=gates))
+    times = carried_out(plan, loop_made(plan, in_c=in_c))[0][0].times
+    begins_ns = np.diff([times.computing_ns[2 * k] for k in range(n)])
+    assert begins_ns.sum() == 300_000 * (n - 1)
 
 
 @pytest.mark.parametrize(("n_ranks", "name"), MADE)

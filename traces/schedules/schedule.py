@@ -22,9 +22,7 @@ from gradwire.traces.schedules.locks import Lock
 from gradwire.traces.schedules.outbox import FIFO, Order
 from gradwire.traces.schedules.sends import Send, Sends, distinct, totals
 
-# What takes a rank longer between two sends is computing; up to this it is its library, which does one after
-# the other: it begins when the kernel has taken what may leave before.
-LIBRARY_NS = 500_000
+LIBRARY_NS = 500_000  # what takes a rank longer between two messages is computing
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +128,13 @@ class Gate:
     after: tuple[int, ...] = ()
     gap_ns: int = 0
     most_ns: int | None = None
+
+    @property
+    def is_in_turn(self) -> bool:
+        """Whether the gap is a library's from one message to the next, as of a message that had to queue when
+        it was captured: it begins when what may leave before has been offered to the kernel.
+        """
+        return self.most_ns is not None and self.gap_ns <= LIBRARY_NS
 
 
 @dataclass(frozen=True)
