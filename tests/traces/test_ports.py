@@ -1,6 +1,7 @@
 """When a host's port was busy, from packets that a token bucket spaces and from a sample with logs."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,19 @@ def test_packets_that_are_years_apart_do_not_overflow() -> None:
     assert port is not None
     assert port.busy_since_ns(10**18) == 10**18
     assert (port.free_ns >= port.left_ns).all()
+
+
+@pytest.mark.parametrize(("is_virtual", "came_ms"), [(False, [100, 104, 106]), (True, [100, 100, 104])])
+def test_what_leaves_behind_a_message_came_no_earlier_than_that(is_virtual: bool, came_ms: list[int]) -> None:
+    """Segments for peer 1, of one message until 2 ms, of another at 100, 104, 106, 120; the port is busy."""
+    left_ns = np.arange(0, 130, 2, dtype=np.int64) * 1_000_000
+    made = port_of(left_ns, np.full(len(left_ns), 25_000, np.int64))
+    assert made is not None
+    to_peer_ns = np.array([0, 2, 100, 104, 106, 120], np.int64) * 1_000_000
+    port = replace(made, data_ns={1: to_peer_ns}, is_virtual=is_virtual)
+    at_ms = [102, 105, 110]
+    assert [port.came_ns(at * 1_000_000, {1: 100_000_000}) / 1e6 for at in at_ms] == came_ms
+    assert port.came_ns(102_000_000, {}) == 102_000_000
 
 
 def test_the_rate_is_that_of_the_hosts_link() -> None:

@@ -17,7 +17,7 @@ connections the one with the latest time decides.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -60,17 +60,18 @@ class HostPort:
         place = int(np.searchsorted(self.left_ns, at_ns, "right")) - 1
         return int(self.since_ns[place]) if place >= 0 and self.free_ns[place] >= at_ns else at_ns
 
-    def came_ns(self, at_ns: int, peers: Iterable[int]) -> int:
-        """When at the latest what left at `at_ns` had come to the port, by the data for each of `peers` that
-        left before and after.  `at_ns` itself where they do not tell.
+    def came_ns(self, at_ns: int, since_ns: Mapping[int, int]) -> int:
+        """When at the latest what left at `at_ns` had come to the port, by the data for each peer that left
+        before and after, of the message to it that began to leave at its `since_ns`.  `at_ns` itself where
+        they do not tell.
         """
         found = []
         before = 2 if self.is_virtual else 1
-        for peer in peers:
+        for peer, begun_ns in since_ns.items():
             times_ns = self.data_ns.get(peer, _NONE)
             place = int(np.searchsorted(times_ns, at_ns, "left"))
-            if before <= place < len(times_ns) and self.busy_since_ns(int(times_ns[place])) <= at_ns:
-                found.append(int(times_ns[place - before]))
+            if 0 < place < len(times_ns) and self.busy_since_ns(int(times_ns[place])) <= at_ns:
+                found.append(max(begun_ns, int(times_ns[max(place - before, 0)])))
         return max(found, default=at_ns)
 
 

@@ -11,7 +11,7 @@ host's queue lasts (traces.recognition.ports).  Behind one to the same destinati
 its socket.  It was written before others' data that leave behind it came to the port.
 
 A library does not write two messages at one instant: what it takes from one to the next is seen where both
-left an idle port.  (PyTorch's gloo takes 40 to 80 µs.)  That decides who is first in the port: of four
+left an idle port.  (PyTorch's gloo takes 60 to 90 µs.)  That decides who is first in the port: of four
 answers written within some microseconds the first got one segment less ahead of the others than of a
 server in Python, and was a fifth of the round later.
 """
@@ -35,7 +35,7 @@ from gradwire.traces.workload import MAX_GAP_NS
 
 MAX_STEPS = 1_000  # of one search back through what came before
 MAX_AHEAD = 16  # the latest messages stand for those before them
-LEAST_SEEN = 3  # times from one message to the next
+LEAST_SEEN, LEAST_SHARE = 3, 0.01  # of times from one message to the next; and of all messages
 _DONE, _BEGUN = 0, 1  # at the same instant, what is complete comes first
 
 After = dict[tuple[int, int], tuple[int, ...]]
@@ -164,13 +164,16 @@ def _apart_ns(operations: Sequence[Operation], ports: Mapping[int, HostPort]) ->
             if operation.kind != "message" or rank != operation.src:
                 done_ns[rank].append(time_ns)
     found = []
+    n_sent = sum(map(len, sent.values()))
     for rank, port in ports.items():
         busy_ns = np.sort(np.concatenate([*port.data_ns.values(), np.array(done_ns[rank], np.int64)]))
         for (one_ns, one), (next_ns, other) in pairwise(sorted(sent[rank])):
+            if one == other or next_ns - one_ns > LIBRARY_NS:
+                continue
             first, end = np.searchsorted(busy_ns, (one_ns, next_ns))
-            if one != other and next_ns - one_ns <= LIBRARY_NS and first == end:
+            if first == end:
                 found.append(next_ns - one_ns)
-    return round(median(found)) if len(found) >= LEAST_SEEN else 0
+    return round(median(found)) if len(found) >= max(LEAST_SEEN, LEAST_SHARE * n_sent) else 0
 
 
 def _written_ns(
@@ -185,11 +188,13 @@ def _written_ns(
         busy_ns = port.busy_since_ns(begun_ns)
         leaving = [each for each in ahead if each.data_ns <= begun_ns and each.last_ns >= busy_ns]
         if leaving:
-            earliest_ns = max(since_ns, ahead[-1].written_ns + apart_ns, busy_ns)
+            next_ns = ahead[-1].written_ns + (apart_ns if ahead[-1].dst != operation.dst else 0)
+            earliest_ns = max(since_ns, next_ns, busy_ns)
             if all(each.dst != operation.dst for each in leaving):
                 earliest_ns = max(earliest_ns, begun_ns - len(leaving) * port.queue_ns)
             earliest_ns = min(earliest_ns, begun_ns)
-        others = {each.dst for each in leaving if each.last_ns > begun_ns} - {operation.dst}
+        others = {each.dst: each.data_ns for each in leaving if each.last_ns > begun_ns}
+        others.pop(operation.dst, None)
         latest_ns = port.came_ns(begun_ns, others)
         if latest_ns < earliest_ns:  # one of the two rules does not hold here
             latest_ns = begun_ns
