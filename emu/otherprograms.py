@@ -15,8 +15,8 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from gradwire.emu import sampler
+from gradwire.emu.kernel.isolate import HOST_PROC
 
-HOST_PROC = "GRADWIRE_HOST_PROC"  # in the environment: the number of the open folder
 LEAST_SHARE = 0.03  # of all processors; who used less is not named
 OUTSIDE = "programs outside this container"
 MOST_LETTERS = 40  # of a name
@@ -32,6 +32,9 @@ class Use:
 
     program: str
     share: float
+
+
+Process = tuple[int, int]  # its number, and when it began
 
 
 class Ticks(NamedTuple):
@@ -53,7 +56,7 @@ class Reading:
 
     total_ticks: int
     user_ticks: int
-    ticks: Mapping[tuple[int, int], Ticks]
+    ticks: Mapping[Process, Ticks]
     is_whole: bool = True
 
 
@@ -100,20 +103,32 @@ def hidden_ticks(before: Reading, after: Reading) -> int:
     return max(0, after.user_ticks - before.user_ticks - seen)
 
 
-def ticks_beside(proc: int) -> int:
-    """Ticks of all programs that are not in this process's own PID namespace, since they began: also of what
-    they started that has ended, which counts for who waited for it.
-    """
+def read_with_beside(proc: int) -> tuple[Reading, frozenset[Process]]:
+    """And which processes are not in this process's own PID namespace."""
     ours = os.readlink("/proc/self/ns/pid")
-    found = 0
-    for (pid, _), ticks in _processes(proc):
-        with suppress(OSError):
-            if ticks is not None and os.readlink(f"{pid}/ns/pid", dir_fd=proc) != ours:
-                found += ticks.with_children
-    return found
+    found = reading(proc)
+    return found, frozenset(process for process in found.ticks if _is_foreign(proc, process[0], ours))
 
 
-def _processes(proc: int) -> Iterator[tuple[tuple[int, int], Ticks | None]]:
+def share_beside(
+    before: tuple[Reading, frozenset[Process]], after: tuple[Reading, frozenset[Process]]
+) -> float:
+    """What all programs beside this namespace had, 0 to 1: also those that ended meanwhile, by the time of
+    whoever waited for them, and what a container hides.
+    """
+    (first, beside_first), (last, beside_last) = before, after
+    own_ticks = ended_ticks = 0
+    for process in beside_last:
+        had, has = first.ticks.get(process, NO_TICKS), last.ticks[process]
+        own_ticks += has.ticks - had.ticks
+        ended_ticks += (has.with_children - has.ticks) - (had.with_children - had.ticks)
+    # Whoever waits for a process gets all its time, of which some was before.
+    gone_ticks = sum(first.ticks[process].with_children for process in beside_first - beside_last)
+    found = own_ticks + max(0, ended_ticks - gone_ticks) + hidden_ticks(first, last)
+    return found / max(1, last.total_ticks - first.total_ticks)
+
+
+def _processes(proc: int) -> Iterator[tuple[Process, Ticks | None]]:
     for name in os.listdir(proc):
         if not name.isdecimal():
             continue
@@ -133,6 +148,12 @@ def parse_stat(stat: bytes) -> tuple[int, Ticks | None]:
         return int(fields[19]), None
     with_children = user + system + childrens_user + childrens_system
     return int(fields[19]), Ticks(user + system, user + childrens_user, with_children)
+
+
+def _is_foreign(proc: int, pid: int, ours: str) -> bool:
+    with suppress(OSError):  # it has ended meanwhile
+        return os.readlink(f"{pid}/ns/pid", dir_fd=proc) != ours
+    return False
 
 
 def _foreign_name(proc: int, pid: int, ours: str) -> str:

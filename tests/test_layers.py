@@ -224,6 +224,12 @@ def forbidden(module: str, source: str) -> set[str]:
     return upward | edges | touched - DOORS.get(module, set())
 
 
+def test_what_asks_the_kernel_needs_nothing_else_of_the_emulator() -> None:
+    for path in (ROOT / "emu" / "kernel").glob("*.py"):
+        of_emu = {one for one in modules(path.read_text()) if one.startswith("emu.")}
+        assert {one for one in of_emu if not one.startswith("emu.kernel.")} <= {"emu.interpreter"}, path.name
+
+
 def test_modules_import_only_what_their_layers_allow() -> None:
     breaches = {module: forbidden(module, (ROOT / module).read_text()) for module in MODULES}
     assert {module: names for module, names in breaches.items() if names} == {}
@@ -278,8 +284,8 @@ def test_a_door_is_listed_only_with_what_it_uses(module: str) -> None:
         ("results/row.py", "def f(frame, path):\n    frame.to_csv(path)", "to_csv"),
         ("planning/placement.py", "import secrets", "secrets"),
         ("traces/packets/streams.py", "import resource", "resource"),
-        ("results/about.py", "from platform import node", "platform"),
-        ("results/about.py", "import uuid", "uuid"),
+        ("results/row.py", "from platform import node", "platform"),
+        ("results/row.py", "import uuid", "uuid"),
     ],
 )
 def test_a_breach_is_noticed(module: str, line: str, reason: str) -> None:

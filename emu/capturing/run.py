@@ -32,14 +32,12 @@ def capture(request: CaptureRequest, folder: Path, progress: Progress) -> Ran:
     once, as the first does before the job runs: then there is nothing worth keeping.  Raises RunFailed,
     KeyboardInterrupt.
     """
-    machine_at: dict[str, Machine] = {}
-    beside_ticks: dict[str, int | None] = {}
+    machine_at: dict[str, tuple[Machine, float | None]] = {}  # and what programs beside it had until then
     ended: dict[str, Any] = {}
 
     def noted(phase: str, more: dict[str, Any]) -> None:
         if phase in ("job", "over"):
-            machine_at[phase] = machine()
-            beside_ticks[phase] = more.pop("beside_ticks")
+            machine_at[phase] = machine(), more.pop("cpu_beside", None)
         if phase == "ended":
             ended.update(more)
         else:
@@ -57,17 +55,7 @@ def capture(request: CaptureRequest, folder: Path, progress: Progress) -> Ran:
             follow(child, _ASKED_TO_END_S, noted)
             if not ended:
                 raise
-    before, after = machine_at["job"], machine_at["over"]
-    return Ran(
-        ended["cut_short"],
-        cpu_idle(before, after),
-        cpu_stolen(before, after),
-        _share(beside_ticks["job"], beside_ticks["over"], after.total_ticks - before.total_ticks),
-    )
-
-
-def _share(before: int | None, after: int | None, total_ticks: int) -> float | None:
-    """What was used between two readings; what a program used that nobody waited for is gone at its end."""
-    if before is None or after is None:
-        return None
-    return max(0, after - before) / max(1, total_ticks)
+    if "over" not in machine_at:
+        raise KeyboardInterrupt  # while that was noted
+    (before, _), (after, beside) = machine_at["job"], machine_at["over"]
+    return Ran(ended["cut_short"], cpu_idle(before, after), cpu_stolen(before, after), beside)

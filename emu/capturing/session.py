@@ -18,7 +18,7 @@ from gradwire.emu.lifecycle import errors_in_one_line, say
 from gradwire.emu.network.net import emulated
 from gradwire.emu.network.tcpdump import Listening, captures
 from gradwire.emu.options import Software
-from gradwire.emu.otherprograms import host_proc, ticks_beside
+from gradwire.emu.otherprograms import host_proc, read_with_beside, share_beside
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.transport import fabric_transport
 from gradwire.traces.memory import free_nbytes
@@ -44,7 +44,9 @@ def main(folder: Path) -> None:
         listening = _listening(request.total_ranks)
         for one, place in parts:
             stack.enter_context(captures(one.hosts(fabric), pid_of, place / WHOLE, listening))
-        say("job", beside_ticks=_beside_ticks())
+        proc = host_proc()
+        before = None if proc is None else read_with_beside(proc)
+        say("job")
         with ExitStack() as running:
             first, *others = [
                 running.enter_context(job.begun(one, fabric, pid_of, place, launcher))
@@ -52,14 +54,9 @@ def main(folder: Path) -> None:
             ]
             whole = first.with_beside(others)
             cut_short = whole.follow(emulation.watch, sys.stdin, request.limit_s, _say_iteration)
-        say("over", beside_ticks=_beside_ticks())
+        beside = None if proc is None or before is None else share_beside(before, read_with_beside(proc))
+        say("over", cpu_beside=beside)
     say("ended", cut_short=cut_short)
-
-
-def _beside_ticks() -> int | None:
-    """Of programs beside the capture; None if it was not handed the /proc that has them."""
-    proc = host_proc()
-    return None if proc is None else ticks_beside(proc)
 
 
 def _listening(n_hosts: int) -> Listening:

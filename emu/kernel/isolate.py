@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from gradwire.emu.interpreter import python
-from gradwire.emu.otherprograms import HOST_PROC
 
-PRIVATE = Path("/run/gradwire")  # in memory and ours alone once `prepare_namespace` (net.py) has been there
+PRIVATE = Path("/run/gradwire")  # in memory and ours alone after `prepare_namespace` of emu.network.net
+HOST_PROC = "GRADWIRE_HOST_PROC"  # in the environment: the number of the open /proc of whoever started it
 UNDERLAY = "GRADWIRE_UNDERLAY"  # in the environment: the number of our open network namespace (underlay.py)
 _STOP_S = 3.0
 

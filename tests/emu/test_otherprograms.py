@@ -20,8 +20,9 @@ from gradwire.emu.otherprograms import (
     hidden_ticks,
     parse_stat,
     program_name,
+    read_with_beside,
     reading,
-    ticks_beside,
+    share_beside,
     used,
 )
 
@@ -90,17 +91,33 @@ def test_programs_of_this_namespace_are_not_other_ones(proc: int, monkeypatch: p
     assert use.share == pytest.approx(0.6)
 
 
-def test_what_programs_used_that_have_ended_counts_with_who_waited_for_them(
-    proc: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """This process alone is looked at: as one of the own PID namespace, and as one of another."""
-    monkeypatch.setattr("os.listdir", lambda proc: [str(os.getpid())])
-    monkeypatch.setattr("os.readlink", lambda path, dir_fd=None: "one")
-    assert ticks_beside(proc) == 0
-    monkeypatch.setattr("os.readlink", lambda path, dir_fd=None: "one" if dir_fd is None else "another")
-    before = ticks_beside(proc)
+def beside(before: dict[int, Ticks], after: dict[int, Ticks]) -> float:
+    """Of 1,000 ticks; all processes, by their number, are beside this namespace."""
+    first, last = ({(pid, 7): ticks for pid, ticks in each.items()} for each in (before, after))
+    return share_beside((Reading(0, 0, first), frozenset(first)), (Reading(1000, 0, last), frozenset(last)))
+
+
+def test_all_programs_beside_count_also_those_that_have_ended() -> None:
+    had = {1: Ticks(100, 0, 500), 3: Ticks(50, 0, 50)}
+    assert beside(had, had | {1: Ticks(130, 0, 530)}) == 0.03
+    assert beside(had, {1: Ticks(100, 0, 700)}) == 0.15  # a child of 200 ticks, of which 50 were before
+    assert beside(had, {1: Ticks(130, 0, 530)}) == 0.03  # one that nobody waited for hides nobody else
+    assert beside({}, {1: Ticks(40, 0, 60)}) == 0.06
+
+
+def test_programs_outside_a_container_are_beside_and_those_of_this_namespace_are_not(proc: int) -> None:
+    assert share_beside((container(0), frozenset()), (container(1000), frozenset())) == 1
+    found, others = read_with_beside(proc)
+    assert found.ticks
+    assert os.getpid() not in {pid for pid, _ in others}
+
+
+def test_what_a_program_used_that_has_ended_is_with_who_waited_for_it(proc: int) -> None:
+    mine = next(key for key in reading(proc).ticks if key[0] == os.getpid())
+    before = reading(proc).ticks[mine]
     subprocess.run([sys.executable, "-c", SPIN], check=True)
-    assert ticks_beside(proc) - before >= 0.2 * HZ  # each of its ticks may lack its last part
+    after = reading(proc).ticks[mine]
+    assert after.with_children - before.with_children >= 0.2 * HZ  # each of its ticks may lack its last part
 
 
 HZ = os.sysconf("SC_CLK_TCK")

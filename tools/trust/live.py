@@ -83,8 +83,9 @@ class Trainer:
         """
         for _ in range(LIVE_ATTEMPTS):
             if place.exists():
-                if not _disturbed(place):
+                if not (why := _disturbed(place)):
                     break
+                self.tell(f"training live again on {fabric.spec}: {why[0]}")
                 place.rename(attempt(place.parent, f"{place.name}.disturbed"))
                 self.forget(number)
             work = place.with_name(place.name + INCOMPLETE)
