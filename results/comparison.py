@@ -45,10 +45,6 @@ class ComparedCell:
     low: float | None = None
     high: float | None = None
 
-    @property
-    def has_changed(self) -> bool:
-        return self.change not in ("no change seen", "too few repeats") or self.before != self.after
-
 
 def named(cells: Sequence[MatrixCell]) -> dict[str, MatrixCell]:
     """Cells by name, in their order; of several with one name the later ones are numbered."""

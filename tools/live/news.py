@@ -1,9 +1,7 @@
 """What a live view has received so far that a new viewer must be sent.
 
-Messages are those of `tools.live.view` and of `emu.looks`; the newest of each kind counts.
-
-What the controller did, in words: the lines of its log (docs/schemas.md, "control.jsonl") for whoever
-watches.
+Messages are those of `tools.live.view` and of `emu.looks`; the newest of each kind counts.  Lines of the
+controller's log (docs/schemas.md, "control.jsonl") are put into words.
 """
 
 from collections import deque

@@ -1,6 +1,6 @@
 """The line rate: the rate of the hosts' links, with which everything is compared.
 
-How fast a host's packets were acknowledged: shows the rate of slower links further along the path.
+Where a link further along the path is slower, it shows in how fast a host's packets were acknowledged.
 """
 
 from collections.abc import Iterator, Sequence

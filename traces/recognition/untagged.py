@@ -1,10 +1,9 @@
 """Collectives whose messages carry no instance number: cut apart, and joined if two make an allreduce.
 
-Exchanges in which the two directions took turns: one rank answered only after its own data.
-
-In MPI a large message waits for its receiver's answer to its announcement.  The answer takes its place in
-what the receiver sends the sender, so behind its own data of the same exchange if it has handed those over
-first: then nothing is sent both ways at once.  The offsets in the TCP stream show it, whatever the times are.
+Of exchanges it says in which the two directions took turns.  In MPI a large message waits for its receiver's
+answer to its announcement.  The answer takes its place in what the receiver sends the sender, so behind its
+own data of the same exchange if it has handed those over first: then nothing is sent both ways at once.  The
+offsets in the TCP stream show it, whatever the times are.
 """
 
 from collections import Counter, defaultdict
