@@ -168,12 +168,14 @@ def _foreign_name(proc: int, pid: int, ours: str) -> str:
 
 
 def program_name(command: str, words: list[str]) -> str:
-    """`python train.py`: of an interpreter also what it runs, of our own the module.  One line, and a short
-    one, whatever it calls itself.
+    """`python train.py`: of an interpreter also what it runs, of our own the module, but no code of a command
+    line (-c, -e), which may hold a password.  One line, and a short one, whatever it calls itself.
     """
     name = command
     if command.startswith(_INTERPRETERS):
         for before, word in itertools.pairwise(words):
+            if word in ("-c", "-e"):
+                break
             path = PurePath(word)
             if before == "-m" or (word and not word.startswith("-") and path.name != _OURS):
                 name = f"{command} {path.name}"

@@ -45,6 +45,8 @@ def test_the_kernels_own_threads_are_not_other_programs() -> None:
         ("python3", ["python3", "-u", "/home/me/train.py", "-x"], "python3 train.py"),
         ("python3", ["python3", "-m", "pytest", ""], "python3 pytest"),
         ("bash", ["bash", ""], "bash"),
+        ("bash", ["bash", "-c", "mysql -psecret"], "bash"),
+        ("perl", ["perl", "-w", "-e", "secret", "x.pl"], "perl"),
         (
             "python",
             ["python", "-I", "/x/emu/interpreter.py", "gradwire.emu.replay", "run"],
