@@ -7,6 +7,7 @@ of its own.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import typer.core
@@ -21,6 +22,7 @@ from gradwire.traces.units import did_you_mean
 
 MOST_NAME = 28  # columns; a longer name has a line of its own
 EXAMPLES = ("gradwire ", "sudo gradwire ")  # a paragraph that begins with one is command lines
+SAMPLES = "traces/samples/"  # shipped in a wheel, too
 Row = tuple[str, str]
 
 
@@ -85,12 +87,16 @@ def page_of(command: Any, context: Any) -> Page:
     paragraphs = (command.help or "").split("\n\n")
     prose = tuple(" ".join(each.split()) for each in paragraphs if not each.startswith(EXAMPLES))
     examples = tuple(
-        line.replace("gradwire", COMMAND, 1)
-        for each in paragraphs
-        if each.startswith(EXAMPLES)
-        for line in each.splitlines()
+        _as_typed(line) for each in paragraphs if each.startswith(EXAMPLES) for line in each.splitlines()
     )
     return Page(context.command_path, " ".join(words), prose, sections, examples)
+
+
+def _as_typed(line: str) -> str:
+    """A command line as it works here: in a checkout from its folder, in an installation from any."""
+    if COMMAND.startswith("./"):
+        return line.replace("gradwire", COMMAND, 1)
+    return line.replace(SAMPLES, f"{Path(__file__).parents[1]}/{SAMPLES}")
 
 
 def _shown(page: Page) -> str:

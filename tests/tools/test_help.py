@@ -108,6 +108,17 @@ def test_a_page_ends_with_command_lines_that_the_command_takes(
             assert (ROOT / path).exists(), line
 
 
+@pytest.mark.parametrize("name", ["inspect", "plan", "replay", "inject", "extract"])
+def test_where_it_is_installed_examples_name_samples_from_any_folder(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("gradwire.tools.help.COMMAND", "gradwire")
+    monkeypatch.chdir(tmp_path)
+    paths = re.findall(r"\S*traces/samples/\w+", "".join(page(name, capsys).split("\n")))
+    assert paths
+    assert all(Path(path).is_dir() for path in paths)
+
+
 @pytest.mark.parametrize("columns", [50, 80, 160])
 def test_texts_of_a_page_have_two_thirds_of_the_terminal(
     columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
