@@ -82,6 +82,13 @@ def disturbances(
     return tuple(reasons)
 
 
+def beside_words(cpu_beside: float, programs: Mapping[str, float]) -> str:
+    """What programs beside a live job had of the processors, and which had most of it."""
+    named = [f"{program} {share:.0%}" for program, share in programs.items()]
+    some = f" ({show_first(named, MOST_NAMED)})" if named else ""
+    return f"other programs used {cpu_beside:.0%} of the CPUs{some}"
+
+
 def _busy(cpu_idle: float, others: Sequence[Use]) -> Reason:
     """Who used the processors: the run itself, or what else there is."""
     idle = "CPU idle only {}%"

@@ -18,7 +18,7 @@ from gradwire.emu.capturing.finish import Checked, HostCapture, TimesCheck
 from gradwire.emu.capturing.manifest import Ended, manifest
 from gradwire.emu.capturing.request import MAX_SNAPLEN, WHOLE, CaptureRequest, check_fits
 from gradwire.emu.capturing.run import INTERRUPTED, capture
-from gradwire.emu.disturbance import MAX_CPU_BESIDE, MAX_CPU_STOLEN
+from gradwire.emu.disturbance import MAX_CPU_BESIDE, MAX_CPU_STOLEN, beside_words
 from gradwire.emu.lifecycle import Progress as Progressed
 from gradwire.emu.lifecycle import working_folder
 from gradwire.planning.fabrics.fabric import Fabric
@@ -226,8 +226,8 @@ def report_lines(captured: Captured) -> Iterator[str]:
         )
     if (beside := captured.manifest["cpu_beside"] or 0.0) > MAX_CPU_BESIDE:
         yield (
-            f"disturbed: other programs used {beside:.0%} of the CPUs while the job ran, so its times are "
-            "too long: stop them and capture again"
+            f"disturbed: {beside_words(beside, captured.manifest['programs_beside'])} while the job ran, so "
+            "its times are too long: stop them and capture again"
         )
     if captured.check:
         yield from _check_lines(captured.check)

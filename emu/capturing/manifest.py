@@ -61,6 +61,7 @@ def manifest(
         "cpu_idle": round(ended.ran.cpu_idle, 3),
         "cpu_stolen": round(ended.ran.cpu_stolen, 3),
         "cpu_beside": None if ended.ran.cpu_beside is None else round(ended.ran.cpu_beside, 3),
+        "programs_beside": {use.program: round(use.share, 3) for use in ended.ran.programs},
         "snaplen": ended.snaplen,
         "keeps_payload": ended.keeps_payload,
         "check": check.to_json() if check else None,

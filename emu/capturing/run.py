@@ -1,11 +1,13 @@
 """A capture, seen from outside its namespaces: the session, and how Ctrl-C ends it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gradwire.emu.capturing.request import CaptureRequest
 from gradwire.emu.lifecycle import Progress, follow, session
+from gradwire.emu.otherprograms import Use
 from gradwire.emu.sampler import Machine, cpu_idle, cpu_stolen, machine
 
 INTERRUPTED = "interrupted"
@@ -17,12 +19,14 @@ _ASKED_TO_END_S = 15.0
 class Ran:
     """Why a job was cut short, None if it was not; while it ran, the shares of the CPUs that were idle, that
     the machine's own host gave to others, and that programs beside the capture had, 0 to 1; None if unknown.
+    `programs` are those with most of that.
     """
 
     cut_short: str | None
     cpu_idle: float
     cpu_stolen: float
     cpu_beside: float | None
+    programs: tuple[Use, ...] = ()
 
 
 def capture(request: CaptureRequest, folder: Path, progress: Progress) -> Ran:
@@ -32,12 +36,12 @@ def capture(request: CaptureRequest, folder: Path, progress: Progress) -> Ran:
     once, as the first does before the job runs: then there is nothing worth keeping.  Raises RunFailed,
     KeyboardInterrupt.
     """
-    machine_at: dict[str, tuple[Machine, float | None]] = {}  # and what programs beside it had until then
+    machine_at: dict[str, tuple[Machine, Mapping[str, Any]]] = {}  # and what else was said then
     ended: dict[str, Any] = {}
 
     def noted(phase: str, more: dict[str, Any]) -> None:
         if phase in ("job", "over"):
-            machine_at[phase] = machine(), more.pop("cpu_beside", None)
+            machine_at[phase] = machine(), more
         if phase == "ended":
             ended.update(more)
         else:
@@ -57,5 +61,7 @@ def capture(request: CaptureRequest, folder: Path, progress: Progress) -> Ran:
                 raise
     if "over" not in machine_at:
         raise KeyboardInterrupt  # while that was noted
-    (before, _), (after, beside) = machine_at["job"], machine_at["over"]
-    return Ran(ended["cut_short"], cpu_idle(before, after), cpu_stolen(before, after), beside)
+    (before, _), (after, said) = machine_at["job"], machine_at["over"]
+    programs = tuple(Use(*each) for each in said["programs"])
+    idle, stolen = cpu_idle(before, after), cpu_stolen(before, after)
+    return Ran(ended["cut_short"], idle, stolen, said["cpu_beside"], programs)

@@ -18,7 +18,7 @@ from gradwire.emu.lifecycle import errors_in_one_line, say
 from gradwire.emu.network.net import emulated
 from gradwire.emu.network.tcpdump import Listening, captures
 from gradwire.emu.options import Software
-from gradwire.emu.otherprograms import host_proc, read_with_beside, share_beside
+from gradwire.emu.otherprograms import Use, host_proc, read_with_beside, share_beside, used
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.transport import fabric_transport
 from gradwire.traces.memory import free_nbytes
@@ -54,8 +54,12 @@ def main(folder: Path) -> None:
             ]
             whole = first.with_beside(others)
             cut_short = whole.follow(emulation.watch, sys.stdin, request.limit_s, _say_iteration)
-        beside = None if proc is None or before is None else share_beside(before, read_with_beside(proc))
-        say("over", cpu_beside=beside)
+        beside: float | None = None
+        programs: tuple[Use, ...] = ()
+        if proc is not None and before is not None:
+            after = read_with_beside(proc)
+            beside, programs = share_beside(before, after), used(proc, before[0], after[0])
+        say("over", cpu_beside=beside, programs=[(use.program, use.share) for use in programs])
     say("ended", cut_short=cut_short)
 
 

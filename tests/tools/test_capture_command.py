@@ -128,6 +128,7 @@ def captured(
         "cut_short": cut_short,
         "cpu_stolen": stolen,
         "cpu_beside": beside,
+        "programs_beside": {"cc1plus": beside} if beside else {},
         "snaplen": 128,
         "seconds": 1.0,
         "keeps_payload": False,
@@ -141,7 +142,7 @@ def captured(
         (0.05, 0.05, []),
         (0.0, None, []),
         (0.2, 0.0, ["20% of the CPUs went to other guests"]),
-        (0.0, 0.2, ["other programs used 20% of the CPUs"]),
+        (0.0, 0.2, ["other programs used 20% of the CPUs (cc1plus 20%)"]),
     ],
 )
 def test_who_had_the_cpus_while_the_job_ran_is_named(

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from gradwire.emu.capturing.request import CaptureRequest
 from gradwire.emu.capturing.run import INTERRUPTED
-from gradwire.emu.disturbance import MAX_CPU_BESIDE, MAX_CPU_STOLEN
+from gradwire.emu.disturbance import MAX_CPU_BESIDE, MAX_CPU_STOLEN, beside_words
 from gradwire.emu.watch import RunFailed
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.figures import shortest_paths
@@ -188,7 +188,8 @@ def _disturbed(place: Path) -> tuple[str, ...]:
     if stolen > MAX_CPU_STOLEN:
         return (f"while the job trained live, {stolen:.0%} of the CPUs went to other guests: try later",)
     if beside > MAX_CPU_BESIDE:
-        return (f"while the job trained live, other programs used {beside:.0%} of the CPUs: stop them",)
+        who = beside_words(beside, manifest.get("programs_beside", {}))
+        return (f"while the job trained live, {who}: stop them",)
     return ()
 
 
