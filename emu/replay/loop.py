@@ -52,7 +52,7 @@ class Loop:
         self._gaps: list[tuple[int, int]] = []  # heap of (due_ns, op)
         self._in_turn = {gate.op for gate in schedule.gates if gate.rank == rank and gate.is_in_turn}
         self._waiting: list[tuple[int, int]] = []  # what comes in turn: (op, its gap)
-        self._is_offering = False  # to the kernel what may leave
+        self._is_offering = False  # sends that may leave are being offered to the kernel
         self._delayed: list[tuple[int, bool, int]] = []  # heap of (due_ns, whether a send, its number)
         self._times = own.times
         own_ops = [send.op for send in self._sends.values() if send.src == rank]

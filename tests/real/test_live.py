@@ -74,7 +74,7 @@ def test_a_browser_sees_loads_ranks_failures_and_rows_of_the_run_that_goes_on(tm
             assert time.monotonic() < deadline_s, seen[-1:]
             seen.append(page.value(SEEN))
             if "rerouted" in seen[-1]["moves"] and narrow:
-                page.ask("Emulation.setDeviceMetricsOverride", **narrow)  # lines break anew
+                page.ask("Emulation.setDeviceMetricsOverride", **narrow)  # lines wrap differently
                 narrow = {}
             time.sleep(0.1)
         assert (

@@ -1,4 +1,4 @@
-"""Collectives with a tag: their sizes and ends, and those of which only a part was captured."""
+"""Collectives whose messages carry a tag: sizes and ends, also where only a part of one was captured."""
 
 from pathlib import Path
 

@@ -11,9 +11,9 @@ host's queue lasts (traces.recognition.ports).  Behind one to the same destinati
 its socket.  It was written before others' data that leave behind it came to the port.
 
 A library does not write two messages at one instant: what it takes from one to the next is seen where both
-left an idle port.  (PyTorch's gloo takes 60 to 90 µs.)  That decides who is first in the port: of four
-answers written within some microseconds the first got one segment less ahead of the others than of a
-server in Python, and was a fifth of the round later.
+left an idle port.  (PyTorch's gloo takes 60 to 90 µs.)  That decides what is first in the port: when a server
+had written its first answer so much before the second, three segments of it were ahead of the second; of
+answers written within some microseconds two were, and the first was complete a round of the link later.
 """
 
 from collections import defaultdict, deque
