@@ -36,7 +36,7 @@ from gradwire.emu.interpreter import python
 from gradwire.emu.kernel.isolate import isolated, stop
 from gradwire.emu.kernel.namespaces import enter
 from gradwire.emu.network.net import emulated
-from gradwire.emu.network.tcpdump import BY_BLOCK, captures, dropped
+from gradwire.emu.network.tcpdump import HEADERS, captures, dropped
 from gradwire.emu.options import Software
 from gradwire.emu.project import PROJECT
 from gradwire.emu.watch import running
@@ -150,7 +150,7 @@ def inside(folder: Path) -> None:
             "period_ns": 0,
         }
         where = [*enter(pids[host]), "nice", "-n", "-20", "taskset", "-c", str(min(mine))]
-        stack.enter_context(captures([host], pids, folder / "captures", BY_BLOCK))
+        stack.enter_context(captures([host], pids, folder / "captures", HEADERS))
         for name in PACES:
             (folder / name / "sender.json").write_text(json.dumps(sender_settings))
             for _ in range(settings["repeats"]):

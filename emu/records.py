@@ -37,6 +37,7 @@ from gradwire.traces.schedules.schedule import Schedule
 MAX_LEFT_OUT = 3  # disturbed repeats of a run that are measured once more
 FAILURES_FILE = "failures.json"  # only of a plan with failures
 CONTROL_FILE = "control.jsonl"
+CAPTURES = "captures"  # the folder of a run that was captured: a pcap file of each rank's host
 EARLY_LINK_COLUMNS = ("repeat", "time_ns", "interface", "tx_bytes", "tx_packets", "tx_dropped")
 LATER_LINK_COLUMNS = ("rx_bytes", "rx_packets", "queue_nbytes", "queue_dropped")  # older runs lack them
 LINK_COLUMNS = (*EARLY_LINK_COLUMNS, *LATER_LINK_COLUMNS)

@@ -24,7 +24,7 @@ from gradwire.emu.meter import Meter
 from gradwire.emu.network.cables import failing
 from gradwire.emu.network.net import emulated
 from gradwire.emu.network.shaping import windows_at
-from gradwire.emu.network.tcpdump import captures
+from gradwire.emu.network.tcpdump import captures, whole_packets
 from gradwire.emu.options import RunOptions
 from gradwire.emu.replay import fleet
 from gradwire.emu.replay.board import Board
@@ -34,6 +34,7 @@ from gradwire.planning import plan as plans
 from gradwire.planning.failures import changes
 from gradwire.planning.machines.machinesfile import Machines
 from gradwire.planning.plan import Plan
+from gradwire.traces.memory import free_nbytes
 
 
 def main(folder: Path, channel: Channel | None = None) -> None:
@@ -59,7 +60,8 @@ def main(folder: Path, channel: Channel | None = None) -> None:
         cables = stack.enter_context(failing(changes(plan.fabric, plan.failures)))
         agents.connect()
         if options.captures:
-            stack.enter_context(captures(plan.placement, pids, folder / "captures"))
+            listening = whole_packets(len(plan.placement), free_nbytes())
+            stack.enter_context(captures(plan.placement, pids, folder / records.CAPTURES, listening))
         if channel:
             looks = Looks(plan.fabric, pids, folder / records.CONTROL_FILE, board)
             stack.enter_context(watched(channel, looks))

@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gradwire.emu.network.tcpdump import WHOLE_NBYTES
 from gradwire.emu.training.options import TrainingOptions
 from gradwire.planning.fabrics.fabric import Fabric
 
 MAX_CAPTURED_RANKS = 64  # each has a tcpdump, and a job's process is not a small one
 MAX_LIMIT_S = 86_400.0
-MIN_SNAPLEN, MAX_SNAPLEN = 64, 262_144
+MIN_SNAPLEN, MAX_SNAPLEN = 64, WHOLE_NBYTES
 FILE = "request.json"
 BESIDE = "beside"  # and a number: the folder of another job that ran at the same time
 WHOLE = "whole"  # the folder of captures with all their payload

@@ -11,20 +11,17 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from gradwire.emu.capturing import hosts, job
-from gradwire.emu.capturing.request import MAX_SNAPLEN, WHOLE, CaptureRequest
+from gradwire.emu.capturing.request import WHOLE, CaptureRequest
 from gradwire.emu.emulation import in_force
 from gradwire.emu.kernel.isolate import PRIVATE
 from gradwire.emu.lifecycle import errors_in_one_line, say
 from gradwire.emu.network.net import emulated
-from gradwire.emu.network.tcpdump import Listening, captures
+from gradwire.emu.network.tcpdump import captures, whole_packets
 from gradwire.emu.options import Software
 from gradwire.emu.otherprograms import Use, host_proc, read_with_beside, share_beside, used
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.transport import fabric_transport
 from gradwire.traces.memory import free_nbytes
-
-RINGS_SHARE = 8  # all rings together take an eighth of the free memory
-MAX_RING_KIB, MIN_RING_KIB = 256 * 1024, 8 * 1024  # the most: two seconds of 1 Gb/s
 
 
 def main(folder: Path) -> None:
@@ -41,7 +38,7 @@ def main(folder: Path) -> None:
             if launcher:
                 say("import")
                 launcher.await_line("ready", job.IMPORT_S, emulation.watch)
-        listening = _listening(request.total_ranks)
+        listening = whole_packets(request.total_ranks, free_nbytes())
         for one, place in parts:
             stack.enter_context(captures(one.hosts(fabric), pid_of, place / WHOLE, listening))
         proc = host_proc()
@@ -63,21 +60,10 @@ def main(folder: Path) -> None:
     say("ended", cut_short=cut_short)
 
 
-def _listening(n_hosts: int) -> Listening:
-    """Capture whole packets, by block: in immediate mode each place in the ring is a whole snaplen."""
-    ring = ring_kib(n_hosts, free_nbytes())
-    return Listening(MAX_SNAPLEN, ring, is_immediate=False)
-
-
 def _say_iteration(line: str) -> None:
     word, _, number = line.partition(" ")
     if word == "iteration":
         say("iteration", number=int(number))
-
-
-def ring_kib(n_hosts: int, free_nbytes: int) -> int:
-    """Each host's ring: an equal share of what memory allows."""
-    return max(MIN_RING_KIB, min(MAX_RING_KIB, free_nbytes // RINGS_SHARE // n_hosts // 1024))
 
 
 if __name__ == "__main__":

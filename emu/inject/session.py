@@ -22,7 +22,7 @@ from gradwire.emu.kernel.namespaces import inside
 from gradwire.emu.kernel.queues import Queues
 from gradwire.emu.lifecycle import errors_in_one_line, say
 from gradwire.emu.network.net import emulated
-from gradwire.emu.network.tcpdump import BY_BLOCK, captures, dropped
+from gradwire.emu.network.tcpdump import HEADERS, captures, dropped
 from gradwire.emu.options import Software
 from gradwire.emu.watch import RunFailed, Watch, running
 from gradwire.planning.fabrics.fabric import HOST_PORT, Fabric, interface
@@ -58,7 +58,7 @@ def main(folder: Path) -> None:
         write_whole(folder / "sender.json", json.dumps(sender_settings))
         queues = Queues(pids.values())
         quiet_s = _QUIET_S + longest_round_trip_s(fabric)
-        with captures(hosts, pids, folder / "captures", BY_BLOCK):
+        with captures(hosts, pids, folder / "captures", HEADERS):
             counted = _sent(folder, queues, request["duration_s"], quiet_s, emulation.watch)
         say("down")
     capture_dropped = dropped(hosts, folder / "captures")

@@ -17,6 +17,9 @@ from gradwire.emu.kernel.namespaces import enter
 from gradwire.emu.watch import ChildProcess, RunFailed, running
 from gradwire.planning.fabrics.fabric import HOST_PORT, interface
 
+WHOLE_NBYTES = 262_144  # tcpdump's largest snaplen
+RINGS_SHARE = 8  # all rings together take an eighth of the free memory
+MAX_RING_KIB, MIN_RING_KIB = 256 * 1024, 8 * 1024  # the most: two seconds of 1 Gb/s
 _START_S = 10.0
 _REST_S = 0.3  # what is under way when the last program ends: its connections' last packets
 _WRITE_S = 60.0  # the largest ring, 256 MiB, on a disk that is slow
@@ -53,24 +56,28 @@ class TcpdumpCounts:
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """How much of a packet is kept, and how many KiB the kernel holds.
+    """How much of a packet is kept, and how many KiB the kernel holds of each host's until they are written.
 
-    Immediate: each packet is written when it comes.  Otherwise the kernel hands them over in blocks, up to a
-    second later: a tenth of the work.
+    The kernel hands packets over in blocks, up to a second later: a tenth of the work of one by one, and in
+    immediate mode each place in the ring would be a whole snaplen.
     """
 
     snaplen_nbytes: int
     ring_kib: int
-    is_immediate: bool
 
 
-WHOLE = Listening(262_144, 65_536, is_immediate=True)
-BY_BLOCK = Listening(128, 32_768, is_immediate=False)
+HEADERS = Listening(128, 32 * 1024)
+
+
+def whole_packets(n_hosts: int, free_nbytes: int) -> Listening:
+    """Packets with all their payload; each of the hosts has an equal share of what memory allows."""
+    ring_kib = max(MIN_RING_KIB, min(MAX_RING_KIB, free_nbytes // RINGS_SHARE // n_hosts // 1024))
+    return Listening(WHOLE_NBYTES, ring_kib)
 
 
 @contextmanager
 def captures(
-    hosts: Sequence[str], pids: Mapping[str, int], folder: Path, listening: Listening = WHOLE
+    hosts: Sequence[str], pids: Mapping[str, int], folder: Path, listening: Listening
 ) -> Iterator[None]:
     """While this is open, all that goes through the hosts' ports is captured.
 
@@ -81,7 +88,6 @@ def captures(
         children = []
         for host in hosts:
             command = [*enter(pids[host]), "tcpdump", "-q", "-n"]
-            command += ["-U", "--immediate-mode"] if listening.is_immediate else []
             command += ["-B", str(listening.ring_kib), "-s", str(listening.snaplen_nbytes)]
             command += ["--time-stamp-precision=nano", "-i", interface(host, HOST_PORT)]
             command += ["-w", str(folder / f"{host}.pcap")]

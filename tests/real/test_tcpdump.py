@@ -8,7 +8,7 @@ import pytest
 
 from gradwire.emu.kernel.namespaces import inside
 from gradwire.emu.network.net import emulated
-from gradwire.emu.network.tcpdump import BY_BLOCK, captures, dropped
+from gradwire.emu.network.tcpdump import HEADERS, captures, dropped
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.transport import fabric_transport
 from gradwire.traces.packets.capture import read_capture
@@ -28,7 +28,7 @@ def captured() -> list[tuple[int, dict[str, int]]]:
             for number in range(ROUNDS):
                 folder = Path(place) / str(number)
                 with (
-                    captures(["h0"], pids, folder, BY_BLOCK),
+                    captures(["h0"], pids, folder, HEADERS),
                     inside(pids["h0"]),
                     socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
                 ):

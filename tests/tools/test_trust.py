@@ -19,6 +19,7 @@ from gradwire.emu.capturing.request import CaptureRequest
 from gradwire.emu.capturing.run import INTERRUPTED
 from gradwire.emu.options import RunOptions
 from gradwire.emu.project import PROJECT
+from gradwire.emu.records import CAPTURES
 from gradwire.emu.watch import RunFailed
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.flowhash import flow_hash, switch_salt
@@ -116,6 +117,9 @@ def fake_laboratory(period_ns: int, done: list[str]) -> Callable[[Path, RunOptio
             done.append(plan.fabric.spec)
             folder = self.folder / f"{len(done):02d}"
             row = made_run(folder, plan, (1.0,) * self.options.repeats)
+            if self.options.captures:
+                (folder / CAPTURES).mkdir()
+                (folder / CAPTURES / "h0.pcap").write_bytes(b"many")
             for repeat in range(self.options.repeats):
                 write_events(folder, plan, repeat, period_ns)
             return row
@@ -158,6 +162,21 @@ def test_the_error_is_the_replays_iteration_over_the_live_one(tmp_path: Path) ->
     assert [row.fidelity is None for row in matrix.rows] == [False, True, True, False]
     save(matrix, tmp_path / "m")
     assert load(tmp_path / "m") == matrix
+
+
+@pytest.mark.usefixtures("_whole_sample")
+def test_replays_are_captured_as_the_live_jobs_were_and_their_captures_do_not_stay(tmp_path: Path) -> None:
+    options: list[RunOptions] = []
+
+    def laboratory(folder: Path, chosen: RunOptions, tell: Callable[[str], None]) -> Any:
+        options.append(chosen)
+        return fake_laboratory(LIVE_NS, [])(folder, chosen, tell)
+
+    matrix = carry_out(replace(TRIAL, fabrics=FABRICS[:1]), tmp_path / "m", True, FakeLive(), laboratory)
+    assert [each.captures for each in options] == [True]
+    (row,) = matrix.rows
+    assert row.folder and (tmp_path / "m" / row.folder).is_dir()
+    assert not list((tmp_path / "m").rglob(CAPTURES))
 
 
 @pytest.mark.long

@@ -11,6 +11,7 @@ The folder keeps everything, so that a matrix that was cut off goes on where it 
 
 import itertools
 import json
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -21,6 +22,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from gradwire.emu.options import RunOptions
+from gradwire.emu.records import CAPTURES
 from gradwire.emu.run import run
 from gradwire.emu.watch import RunFailed
 from gradwire.planning.fabrics.spec import parse_fabric
@@ -99,9 +101,9 @@ def carry_out(
         for number, spec in enumerate(trial.fabrics, start=1):
             lives.append(trainer.on(number, spec))
             advance()
-        cells = _Cells(
-            trial, folder, lives, laboratory(attempt(folder, "runs"), RunOptions(trial.repeats), tell)
-        )
+        # Captured as the live job was: tcpdump takes its share of the processors from both.
+        options = RunOptions(trial.repeats, captures=True)
+        cells = _Cells(trial, folder, lives, laboratory(attempt(folder, "runs"), options, tell))
         numbers = range(len(request.jobs))
         matrix = TrustMatrix(
             request.title,
@@ -215,8 +217,10 @@ class _Cells:
             if other.time
         ]
         assert row.folder
+        rows = compared(row, plan, judged, lives[0].fabric)
+        shutil.rmtree(Path(row.folder) / CAPTURES, ignore_errors=True)  # gigabytes that nothing reads
         folder = below(self._folder, Path(row.folder))
-        return tuple(replace(each, folder=folder) for each in compared(row, plan, judged, lives[0].fabric))
+        return tuple(replace(each, folder=folder) for each in rows)
 
     def _job(self, live: Live) -> Job:
         """Raise BadTrace, BadCapture."""

@@ -1,8 +1,8 @@
-"""tcpdump's own words about what it has, and what it lost."""
+"""How much tcpdump keeps, and its own words about what it has and what it lost."""
 
 import pytest
 
-from gradwire.emu.network.tcpdump import TcpdumpCounts, answers, counts
+from gradwire.emu.network.tcpdump import TcpdumpCounts, answers, counts, whole_packets
 
 # As tcpdump 4.99.3 writes it.
 SAID = """tcpdump: listening on h0-eth0, link-type EN10MB (Ethernet), snapshot length 262144 bytes
@@ -53,3 +53,13 @@ def test_each_answer_to_a_signal_is_read_and_none_is_taken_for_the_last_words() 
         TcpdumpCounts(508, 509, 1),
     ]
     assert counts(said) is None
+
+
+@pytest.mark.parametrize(
+    ("n_hosts", "gib", "mib"),
+    [(8, 24, 256), (64, 16, 32), (8, 1, 16), (64, 1, 8)],  # an eighth of memory, shared; 8 to 256 MiB
+)
+def test_the_rings_take_an_eighth_of_memory_at_most_but_never_nothing(
+    n_hosts: int, gib: int, mib: int
+) -> None:
+    assert whole_packets(n_hosts, gib << 30).ring_kib == mib * 1024
