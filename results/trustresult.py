@@ -24,18 +24,27 @@ from gradwire.traces.files import write_whole
 from gradwire.traces.iterationtimes import IterationTime
 
 SCHEMA: Literal["gradwire.trust/1"] = "gradwire.trust/1"
+MUCH_WAITED = 0.05  # of a live job's time, for processors: from here on it is worth a note
 ERROR_BAR = 0.10  # the widest: a row further off than this is wrong, whatever else is said of it
 EXCUSED_SPREAD = 0.05  # a live job whose iterations differ more than this excuses a refused row
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """One of several trainings of a job: its folder below the matrix's, and its iterations alone."""
+
+    folder: str
+    time: IterationTime
 
 
 @dataclass(frozen=True, slots=True)
 class Live:
     """The job trained on one fabric; `job` is 0, of those trained beside it from 1 on.
 
-    `folder`, below the matrix's, has the capture, or what a failed job left.
+    `folder`, below the matrix's, has the capture that is replayed, or what a failed job left.
     `time` is by the ranks' own logs, of all trainings on this fabric, None if there is none: `failure` says
-    why in one line.  `each_s` has the median iteration of each training, of those that
-    nothing disturbed; the first is the one whose capture is replayed.
+    why in one line.  `trainings` are those that nothing disturbed.  `waited` is the share of the time that a
+    rank's threads waited for a processor, together, mean of all ranks and trainings; None without it in logs.
     `doubts` say why neither the capture nor the time can be relied on: the check against the logs failed, or
     the machine was disturbed while the job ran.
     """
@@ -46,13 +55,15 @@ class Live:
     failure: str | None = None
     doubts: tuple[str, ...] = ()
     job: int = 0
-    each_s: tuple[float, ...] = ()
+    trainings: tuple[Training, ...] = ()
+    waited: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TrustRow:
     """A capture's replay on a fabric, beside the job trained there.
 
+    Where hosts have several paths to each other, it is the middle one of as many as there were trainings.
     All times are of one iteration: `live` by the logs, `replay` by the agents' events over `repeats`,
     `predicted_s` the plan's whole time over its number of iterations.  `error` is the replay's median over
     the live one, less 1; `predicted_error` likewise.  `verdict` is the run's own, or "refused".

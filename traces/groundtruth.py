@@ -45,12 +45,16 @@ class LoggedEvent(BaseModel):
 
 
 class RankLog(BaseModel):
-    """One rank's log; keys beyond these are the job's own business."""
+    """One rank's log; keys beyond these are the job's own business.
+
+    `waited` is how long its threads waited for a processor, together, as a share of the time.
+    """
 
     model_config = ConfigDict(frozen=True)
     rank: Annotated[int, Field(ge=0, lt=MAX_RANKS)]
     role: Literal["server", "worker"] | None = None
     servers: Annotated[int, Field(ge=1, lt=MAX_RANKS)] = 1
+    waited: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     events: tuple[LoggedEvent, ...]
 
 

@@ -69,8 +69,8 @@ def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
             "--trainings",
             min=1,
             max=MAX_TRAININGS,
-            help="Number of trainings on each fabric; the median iteration of all of them counts. A fabric "
-            "with several paths between hosts gets one, as each training's ports would choose other paths.",
+            help="Number of trainings on each fabric; the median iteration of all counts. Where hosts have "
+            "several paths to each other, a capture is replayed for each of them, with its ports.",
         ),
     ] = 3,
     snaplen: SnaplenOption = 128,

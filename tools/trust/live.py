@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -20,11 +20,10 @@ from gradwire.emu.capturing.run import INTERRUPTED
 from gradwire.emu.disturbance import MAX_CPU_BESIDE, MAX_CPU_STOLEN, beside_words
 from gradwire.emu.watch import RunFailed
 from gradwire.planning.fabrics.fabric import Fabric
-from gradwire.planning.fabrics.figures import shortest_paths
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.runfiles import INCOMPLETE, read_json
 from gradwire.results.laboratory import file_name
-from gradwire.results.trustresult import Live
+from gradwire.results.trustresult import Live, Training
 from gradwire.tools.capturing import Captured, Keeping
 from gradwire.tools.options.livejob import LiveJob
 from gradwire.traces.groundtruth import BadLog, read_logs
@@ -44,11 +43,10 @@ MAX_ATTEMPTS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """Trains `job` in the folder of a matrix, `trainings` times where hosts have one path to each other.
+    """Trains `job` in the folder of a matrix, `trainings` times on each fabric.
 
-    Elsewhere once: each training opens connections with other ports, by which ECMP chooses paths, and a
-    replay has those of the training that it is compared with.  `forget` is called with the number of a fabric
-    on which the job is trained again, for all that was measured with what it replaces.
+    `forget` is called with the number of a fabric on which the job is trained again, for all that was
+    measured with what it replaces.
     """
 
     job: LiveJob
@@ -63,10 +61,9 @@ class Trainer:
         """Train on fabric `number`, unless that has been done.  Raise KeyboardInterrupt if interrupted."""
         fabric, request = parse_fabric(spec), self.job.request(spec)
         place = self.folder / "live" / f"{number:02d}-{file_name(fabric.spec)}"
-        count = self.trainings if shortest_paths(fabric)[0] in {(), (1,)} else 1
-        places = [place, *(place.with_name(f"{place.name}.again-{k}") for k in range(1, count))]
+        places = [place, *(place.with_name(f"{place.name}.again-{k}") for k in range(1, self.trainings))]
         for k, each in enumerate(places, start=1):
-            self.tell(f"training live on {spec}" + (f", {k} of {count}" if count > 1 else ""))
+            self.tell(f"training live on {spec}" + (f", {k} of {len(places)}" if len(places) > 1 else ""))
             if failed := self._trained(number, fabric, request, each):
                 left, why = failed
                 return tuple(
@@ -124,9 +121,13 @@ def _logged(request: CaptureRequest, places: Sequence[Path], fabric: Fabric, fol
     trainings = [[part for _, part in request.parts(place)] for place in counted]
     by_training: list[list[tuple[float, ...]]] = []
     by_starts: list[list[Starts]] = []
+    waited: list[list[float]] = [[] for _ in trainings[0]]
     try:
         for folders in trainings:
-            by_starts.append([logged_starts(read_logs(part)) for part in folders])
+            logs = [read_logs(part) for part in folders]
+            by_starts.append([logged_starts(each) for each in logs])
+            for of_job, each in zip(waited, logs, strict=True):
+                of_job += [log.waited for log in each if log.waited is not None]
             by_training.append([iteration_times_s(each, FIRST_WARM) for each in together(by_starts[-1])])
     except (BadLog, OSError, ValueError) as error:
         for job, part in enumerate(trainings[0]):
@@ -142,7 +143,11 @@ def _logged(request: CaptureRequest, places: Sequence[Path], fabric: Fabric, fol
                 IterationTime.of(list(itertools.chain(*times_s))),
                 doubts=(*_misread(part), *_disturbed(part)),
                 job=job,
-                each_s=tuple(median(each) for each in times_s),
+                trainings=tuple(
+                    Training(below(folder, of_training[job]), IterationTime.of(each))
+                    for of_training, each in zip(trainings, times_s, strict=True)
+                ),
+                waited=fmean(waited[job]) if waited[job] else None,
             )
             continue
         why = (

@@ -25,13 +25,15 @@ from gradwire.emu.options import RunOptions
 from gradwire.emu.records import CAPTURES
 from gradwire.emu.run import run
 from gradwire.emu.watch import RunFailed
+from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.figures import shortest_paths
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.refused import Refused
 from gradwire.planning.runfiles import read_json
 from gradwire.results.laboratory import Laboratory
 from gradwire.results.matrixfile import About
 from gradwire.results.row import REFUSED
-from gradwire.results.trustresult import Live, TrustMatrix, TrustRow, save
+from gradwire.results.trustresult import Live, Training, TrustMatrix, TrustRow, save
 from gradwire.tools.capturing import carry_out as capture_live
 from gradwire.tools.options.livejob import LiveJob
 from gradwire.tools.progressbar import progress_bar
@@ -45,6 +47,7 @@ from gradwire.traces.packets.packets import BadCapture
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.ranks import BadTrace
 from gradwire.traces.recognition.recognise import Job, connections, find_job, workload_of
+from gradwire.traces.workload import CapturedConnection
 
 Tell = Callable[[str], None]
 _LABORATORY = partial(Laboratory, run=run)
@@ -164,6 +167,7 @@ class _Cells:
     ) -> None:
         self._trial, self._folder, self._lives, self._bench = trial, folder, lives, bench
         self._read: dict[str, Job] = {}
+        self._ports: dict[str, tuple[CapturedConnection, ...]] = {}
 
     def rows(self, source: int, target: int) -> tuple[TrustRow, ...]:
         """The capture from fabric `source` replayed on fabric `target`, unless an undisturbed machine has."""
@@ -191,14 +195,26 @@ class _Cells:
         return rows
 
     def _measured(self, source: int, target: int) -> tuple[TrustRow, ...]:
-        """ECMP chooses by the ports that the jobs' connections had when they were trained on `target`: with
-        those of another run other flows meet, which can double a time and says nothing about the replay.
+        """Where hosts have several paths, one replay for each training there, with its ports; of these the
+        middle row of each job.
+        """
+        fabric, there = parse_fabric(self._trial.fabrics[target]), self._lives[target]
+        if has_one_path(fabric):
+            pooled = [Training(live.folder, live.time) for live in there if live.time]
+            return self._replayed(source, target, pooled)
+        trainings = zip(*(live.trainings for live in there), strict=True)
+        by_training = [self._replayed(source, target, each) for each in trainings]
+        return tuple(middle_row(rows) for rows in zip(*by_training, strict=True))
+
+    def _replayed(self, source: int, target: int, trained: Sequence[Training]) -> tuple[TrustRow, ...]:
+        """ECMP chooses by the ports that the jobs' connections had in `trained`: with those of another
+        training other flows meet, which can double a time and says nothing about the replay.
         """
         lives, there = self._lives[source], self._lives[target]
         jobs = [self._job(live) for live in lives]
         workloads = [
-            workload_of(job).model_copy(update={"connections": connections(self._job(live).trace)})
-            for job, live in zip(jobs, there, strict=True)
+            workload_of(job).model_copy(update={"connections": self._connections(each.folder)})
+            for job, each in zip(jobs, trained, strict=True)
         ]
         fabric = parse_fabric(self._trial.fabrics[target])
         captured_on = parse_fabric(self._trial.fabrics[source])
@@ -208,13 +224,12 @@ class _Cells:
         judged = [
             Replayed(
                 first_rank,
-                self._folder / other.folder,
-                other.time,
+                self._folder / each.folder,
+                each.time,
                 captured_messages(job) if source == target else (),
                 tuple(dict.fromkeys((*live.doubts, *other.doubts))),
             )
-            for first_rank, job, live, other in zip(first, jobs, lives, there, strict=False)
-            if other.time
+            for first_rank, job, live, other, each in zip(first, jobs, lives, there, trained, strict=False)
         ]
         assert row.folder
         rows = compared(row, plan, judged, lives[0].fabric)
@@ -222,11 +237,28 @@ class _Cells:
         folder = below(self._folder, Path(row.folder))
         return tuple(replace(each, folder=folder) for each in rows)
 
+    def _connections(self, folder: str) -> tuple[CapturedConnection, ...]:
+        """Raise BadTrace, BadCapture."""
+        if folder not in self._ports:
+            self._ports[folder] = connections(open_trace([self._folder / folder]))
+        return self._ports[folder]
+
     def _job(self, live: Live) -> Job:
         """Raise BadTrace, BadCapture."""
         if live.folder not in self._read:
             self._read[live.folder] = find_job(open_trace([self._folder / live.folder]))
         return self._read[live.folder]
+
+
+def has_one_path(fabric: Fabric) -> bool:
+    """Whether no two hosts have a choice of shortest paths."""
+    return shortest_paths(fabric)[0] in {(), (1,)}
+
+
+def middle_row(rows: Sequence[TrustRow]) -> TrustRow:
+    """The row whose error is the median; of an even number the one of the two that is further from 0."""
+    ordered = sorted(rows, key=lambda row: row.error or 0.0)
+    return max(ordered[(len(rows) - 1) // 2 : len(rows) // 2 + 1], key=lambda row: abs(row.error or 0.0))
 
 
 _ROWS = TypeAdapter(tuple[TrustRow, ...])

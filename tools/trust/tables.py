@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from gradwire.results.trustresult import Summary, TrustMatrix, TrustRow
+from gradwire.results.trustresult import MUCH_WAITED, Summary, TrustMatrix, TrustRow
 from gradwire.tools.pageparts import environment
 from gradwire.tools.report.rowtables import VERDICT_STYLES
 from gradwire.tools.table import NOTHING, Cell, columns, or_nothing, rich_table, table_of
@@ -73,9 +73,15 @@ def notes(matrix: TrustMatrix) -> Iterator[str]:
         for warning in row.warnings:
             yield f"note: {name}: {warning}"
     for live in matrix.live:
-        if len(live.each_s) > 1:
-            times = ", ".join(map(show_s, live.each_s))
-            yield f"note: {live.fabric}: median iterations of {len(live.each_s)} trainings: {times}"
+        if len(live.trainings) > 1:
+            times = ", ".join(show_s(each.time.median) for each in live.trainings)
+            yield f"note: {live.fabric}: median iterations of {len(live.trainings)} trainings: {times}"
+    for live in matrix.live:
+        if live.waited is not None and live.waited > MUCH_WAITED:
+            yield (
+                f"note: {live.fabric}: a rank's threads waited for a processor for {live.waited:.0%} of the "
+                "live job's time, as all ranks share this machine's; replays do not compute and wait less"
+            )
 
 
 def sentences(matrix: TrustMatrix) -> Iterator[str]:
