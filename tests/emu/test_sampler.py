@@ -128,6 +128,19 @@ def test_a_stopped_child_is_seen_however_short_it_was(
     assert samples.stops.stopped_s(0, start_ns) == (0, 0)
 
 
+def test_where_counters_take_long_to_read_they_are_read_less_often_but_first_and_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sampler, "PORTS_SHARE", 10**6)
+    samples = Samples([os.getpid()])
+    with samples.taken():
+        time.sleep(6 * SAMPLE_S)
+        ended_ns = time.monotonic_ns()
+    first_ns, last_ns = sorted({row.time_ns for row in samples.rows()})
+    assert first_ns < ended_ns <= last_ns
+    assert samples.longest_stall_s() < (last_ns - first_ns) / 1e9 - SAMPLE_S  # it woke up in between
+
+
 def attribute(kind: int, value: bytes) -> bytes:
     """netlink(7): length, type, value, padded to four bytes."""
     return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
