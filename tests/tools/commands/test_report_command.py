@@ -12,7 +12,7 @@ from gradwire.tools import cli
 from gradwire.tools.report.sidebyside import run_names, side_by_side
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import VALID, made_matrix
-from tests.tools.test_report import Page
+from tests.tools.report.test_report import Page
 
 RING, HALVING = (allreduce_plan("star:hosts=4", name, nbytes=MIB) for name in ("ring", "halving-doubling"))
 INVALID = Verdict(valid=False, reasons=("the CPUs were busy",))

@@ -24,7 +24,7 @@ from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.recognise import find_job
 from tests.made_analysis import made_analysis, made_flow
 
-SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
+SAMPLES = Path(__file__).parents[3] / "traces" / "samples"
 HOSTILE = "<script>alert('x')</script>"
 VOID = {"meta", "input", "br"}
 

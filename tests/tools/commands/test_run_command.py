@@ -15,7 +15,7 @@ from gradwire.tools.labs.optionkeys import OF_COMMAND
 from gradwire.tools.labs.schema import json_schema
 from gradwire.tools.options.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 LAB = """\
 name: collisions

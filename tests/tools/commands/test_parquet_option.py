@@ -11,7 +11,7 @@ from gradwire.tools import cli
 from tests.made_plans import MIB, allreduce_plan
 from tests.made_runs import made_matrix
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CAPTURE = ROOT / "traces" / "samples" / "slow_ddp_8_mlp_leafspine50M"
 
 

@@ -12,7 +12,7 @@ from gradwire.traces.workload import load
 from tests.documented import documented_fields
 from tests.made_captures import SYN, Record, pcap, stream, udp
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SAMPLE = ROOT / "traces" / "samples" / "ddp_gloo_8"
 
 

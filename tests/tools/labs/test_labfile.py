@@ -9,7 +9,7 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.tools.labs.file import MAX_FILE_NBYTES, BadLab, Lab, read_lab
 from gradwire.tools.options.choices import MatrixChoices, NetworkChoices, RunChoices, TrafficChoices
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 JOB = "job: {bench: allreduce}\n"
 INLINE = """\
   - name: own

@@ -24,7 +24,7 @@ from gradwire.tools.work import bench, replay
 from gradwire.traces.making.training import training
 from gradwire.traces.workload import save
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 JOB = "job.workload.json"
 MIB = 1 << 20
 ABOUT = About(("replay", "a b"), "2026-11-25T02:29:03Z", "0.1.0", "Replay")

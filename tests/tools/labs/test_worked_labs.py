@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from gradwire.tools import cli
 from tests.commandlines import options_of
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LABS = ROOT / "labs"
 FILES = sorted(
     set(LABS.glob("*/*.yaml")) - {LABS / "07-policy" / "lab.yaml"}

@@ -11,7 +11,7 @@ from gradwire.tools.console import PIPE_COLUMNS
 from gradwire.tools.report.ncclstyle import nccl_json, nccl_lines
 from gradwire.traces.schedules.dtypes import DType
 from gradwire.traces.schedules.kinds import CollectiveKind
-from tests.tools.test_rowtables import measured, printed
+from tests.tools.report.test_rowtables import measured, printed
 
 COLUMNS = ["size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong"]  # of nccl-tests
 

@@ -17,7 +17,7 @@ from gradwire.traces.units import show_s
 from gradwire.traces.workload import Message, Workload, load
 from tests.documented import documented_fields
 
-PAGE = (Path(__file__).parents[2] / "docs" / "making.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "making.md").read_text()
 SMALL = ["--workers", "3", "--nbytes", "4096", "--iterations", "2", "--compute-time", "1ms"]
 JOBS = [
     *(["collective", "--collective", kind] for kind in COLLECTIVES),
