@@ -6,7 +6,7 @@ here=$(dirname "$(readlink -f "$0")")
 project=$(dirname "$(dirname "$here")")
 work=$(realpath -m "${1:-$HOME/.cache/gradwire-vm}")
 packages=(mmdebstrap qemu-utils qemu-system-x86 e2fsprogs fdisk grub-pc-bin vagrant vagrant-libvirt
-    libvirt-daemon-system libvirt-clients dnsmasq-base iptables rsync openssh-client)
+    libvirt-daemon-system libvirt-clients dnsmasq-base iptables rsync openssh-client curl)
 
 fail() {
     echo "run.sh: $*" >&2
@@ -29,8 +29,43 @@ export GRADWIRE_LIBVIRT_PREFIX=gradwire-test-
 cd "$project"
 forwarding=$(cat /proc/sys/net/ipv4/ip_forward)
 started_libvirt=
+at_work= # an ssh to the machine, in which something is served
+
+in_vm() { ssh -F "$work/ssh-config" "$@"; }
+
+# A terminal of its own (-tt) hangs up when ssh ends, which ends what it runs there.
+serve() {
+    in_vm -tt default "cd gradwire && exec $*" </dev/null >"$work/served" 2>&1 &
+    at_work=$!
+}
+
+stop_serving() {
+    [ -n "$at_work" ] || return 0
+    kill "$at_work" 2>/dev/null || true
+    wait "$at_work" 2>/dev/null || true
+    at_work=
+}
+
+# from_host PORT PATTERN: what the machine serves there, by the port that Vagrant forwards to this one, has PATTERN.
+from_host() {
+    local page=$work/page-$1.html tries
+    for tries in $(seq 60); do
+        if curl -s -m 5 "http://127.0.0.1:$1/" >"$page" && grep -q "$2" "$page"; then
+            say "port $1: $(wc -c <"$page") bytes after $tries tries"
+            command -v chromium >/dev/null || return 0
+            chromium --headless --no-sandbox --disable-gpu --disable-background-networking --no-first-run \
+                --user-data-dir="$work/chromium" --window-size=1280,900 --virtual-time-budget=5000 \
+                --screenshot="$work/page-$1.png" "http://127.0.0.1:$1/" >/dev/null 2>&1 || true
+            return 0
+        fi
+        sleep 5
+    done
+    tail -n 20 "$work/served" >&2
+    fail "port $1 of this machine shows nothing of the VM's"
+}
 
 take_down() {
+    stop_serving
     say "taking it down"
     vagrant destroy --force >/dev/null 2>&1 || true
     [ -n "$started_libvirt" ] || return 0
@@ -68,5 +103,25 @@ vagrant up --provider=libvirt --no-color 2>&1 | stdbuf -oL tr '\r' '\n' | grep -
 
 say "inside"
 vagrant ssh-config >"$work/ssh-config"
-ssh -F "$work/ssh-config" default 'cd gradwire && sudo bash tests/vm/inside.sh'
+in_vm default 'cd gradwire && sudo bash tests/vm/inside.sh'
+
+say "users' journeys"
+in_vm default 'cd gradwire && sudo bash tests/vm/journeys.sh'
+
+say "pages in this machine's browser"
+serve ./gradwire serve .
+from_host 8480 runs
+stop_serving
+echo 'h0 sleep 120' | in_vm default 'cat >watched'
+serve sudo ./gradwire up star:hosts=3,rate=20M --watch --script ../watched
+from_host 8470 html
+stop_serving
+
+say "vagrant reload"
+in_vm default 'cd gradwire && mkdir -p captures && echo mine | tee captures/mine labs/mine.yaml /vagrant/labs/mine.yaml >/dev/null'
+vagrant reload --provision --no-color 2>&1 | stdbuf -oL tr '\r' '\n' | grep --line-buffered -v 'Progress: ' |
+    while IFS= read -r line; do say "$line"; done
+vagrant ssh-config >"$work/ssh-config"
+in_vm default 'cd gradwire && cat captures/mine labs/mine.yaml /vagrant/labs/mine.yaml && ./gradwire doctor' ||
+    fail "vagrant reload lost a file, or gradwire"
 say "passed"

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# journeys.sh: what four kinds of users do first, each step checked; run as root in the project's folder, in the VM
+# or in any clean Debian. Times are not judged: where a command says that the machine was too slow (3), that will do.
+set -euo pipefail
+
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+out=$place/out
+sample=traces/samples/ddp_gloo_8
+
+fail() {
+    echo "journeys.sh: $*" >&2
+    tail -n 40 "$out" >&2
+    exit 1
+}
+
+# shows PATTERN COMMAND…: it ends with 0, or with 3 if only the machine was too slow, and its output has PATTERN.
+shows() {
+    local pattern=$1 code=0
+    shift
+    echo "\$ $*"
+    "$@" >"$out" 2>&1 || code=$?
+    [ "$code" -eq 0 ] || [ "$code" -eq 3 ] || fail "ended with $code: $*"
+    grep -E -- "$pattern" "$out" | head -n 3 || fail "no line has '$pattern': $*"
+}
+
+# refuses CODE PATTERN COMMAND…: it ends with CODE, says PATTERN, and leaves no traceback.
+refuses() {
+    local expected=$1 pattern=$2 code=0
+    shift 2
+    echo "\$ $*"
+    "$@" >"$out" 2>&1 || code=$?
+    [ "$code" -eq "$expected" ] || fail "ended with $code, not $expected: $*"
+    grep -E -- "$pattern" "$out" | head -n 3 || fail "no line has '$pattern': $*"
+    ! grep -q Traceback "$out" || fail "a traceback: $*"
+}
+
+echo "== a network engineer"
+shows 'bisection|oversubscription' ./gradwire fabric fat-tree:k=4 bigraph:n=8,m=2 leaf-spine:leaves=2,spines=2,hosts=4
+shows '27648|27,648' ./gradwire fabric fat-tree:k=48
+refuses 2 'did you mean' ./gradwire plan "$sample" --fabric fattree:k=4
+shows 'halving-doubling' ./gradwire plan "$sample" --fabric fat-tree:k=4 --algorithm halving-doubling --out "$place/plan.json"
+shows 'agree|#wrong|valid' ./gradwire bench allreduce -b 64KiB -e 64KiB --fabric star:hosts=4,rate=20M --repeat 1 --out "$place/monday"
+
+echo "== a performance engineer with a capture"
+shows 'An iteration takes' ./gradwire inspect "$sample" --html "$place/page.html"
+shows 'one host only' ./gradwire inspect "$sample/h0.pcap.gz"
+shows 'An iteration takes|one host only' sh -c "./gradwire inspect - <$sample/h0.pcap.gz"
+refuses 2 'No such|no such|not found|cannot' ./gradwire inspect "$place/nothing.pcap"
+
+echo "== a researcher"
+shows '"busbw' ./gradwire bench allreduce -b 64K -e 64K -n 1 -w 0 --fabric star:hosts=2,rate=20M --json --out "$place/tuesday"
+shows 'Options' ./gradwire help bench
+shows 'monday' ./gradwire runs "$place"
+shows 'star' ./gradwire report "$place/monday" "$place/tuesday" --html "$place/both.html"
+shows 'too few|no change|only in|slower|faster' ./gradwire compare "$place/monday" "$place/tuesday"
+
+echo "== a teacher"
+cat >"$place/lesson" <<'LESSON'
+net
+links
+pingall
+leaf0 dpctl dump-flows
+leaf0 dpctl dump-groups
+leaf0 dpctl dump-ports
+iperf h0 h3
+switch spine0 stop
+switch spine0 start
+pingall
+LESSON
+shows '0% dropped' ./gradwire up leaf-spine:leaves=2,spines=2,hosts=2,rate=50M --script "$place/lesson"
+echo 'h0 false' >"$place/mistake"
+refuses 1 'false' ./gradwire up star:hosts=2 --script "$place/mistake"
+for lab in labs/0*/; do
+    shows 'right|correct|fine|cell' ./gradwire run --check "$lab/lab.yaml"
+done
+shows 'expect' ./gradwire run labs/01-oversubscription/planned.yaml
+
+echo "== nothing left"
+! ip -o link | grep -E 'switch0|h[0-9]-eth|leaf[0-9]-' || exit 1
