@@ -18,14 +18,13 @@ from gradwire.emu.replay.connection import PeerLost, RankConnection
 from gradwire.emu.replay.outcome import Stalled
 from gradwire.emu.replay.pair_values import Compressing
 from gradwire.emu.replay.pairs import merge_pairs
+from gradwire.emu.replay.polling import events_within
 from gradwire.emu.replay.rankrepeat import RankRepeat
 from gradwire.emu.replay.slots import Key, Matching
 from gradwire.emu.replay.state import Possible, RankState
 from gradwire.traces.framing.gloo import Opcode, encode_preamble
 from gradwire.traces.schedules.outbox import NEWEST_FIRST, PATIENCE_S, Outbox
 from gradwire.traces.schedules.sends import Send, swaps
-
-_FD_SETSIZE = 1024  # select(2) knows no larger descriptors
 
 
 class Loop:
@@ -57,7 +56,6 @@ class Loop:
         self._times = own.times
         own_ops = [send.op for send in self._sends.values() if send.src == rank]
         self._outbox = Outbox(own_ops, PATIENCE_S) if schedule.order == NEWEST_FIRST else None
-        self._agreed: set[int] = set()  # receives that one end is ready for, until the other is
         self._place = own.place
         if self._place is not None:
             self._place.begin(self._state.n_ops, len(self._sends))
@@ -88,7 +86,7 @@ class Loop:
             self._flushed.clear()
             self._aggregating.watch(poll)
             finished = self._aggregating.run(poll, self._until_ns())
-            events = poll.poll(0) if finished is not None else _events(poll, self._timeout_s())
+            events = poll.poll(0) if finished is not None else events_within(poll, self._timeout_s())
             to_peers = [(by_fd[fd], mask) for fd, mask in events if fd in by_fd]
             self._check_silence(bool(to_peers))
             for connection, mask in to_peers:
@@ -251,12 +249,8 @@ class Loop:
         return connection
 
     def _agree(self, number: int) -> None:
-        """One end of a receive is ready for it; when both are, it is on its way."""
-        if self._outbox is None:
-            return
-        if number in self._agreed:
-            self._outbox.coming(self._sends[number].op, time.monotonic())
-        self._agreed ^= {number}
+        if self._outbox:
+            self._outbox.agree(number, self._sends[number].op, time.monotonic())
 
     def _leave(self) -> None:
         """Queue what leaves next, where sends of one operation are under way at a time.
@@ -351,17 +345,3 @@ class Loop:
     def _log_access(self, op: int, *, is_over: bool = True) -> None:
         if self._schedule.ops[op].centre is not None and self._schedule.centre_of(op).rank == self._rank:
             self._own.accesses.append(centre_values.Access(op, is_over))
-
-
-def _events(poll: select.epoll, timeout_s: float) -> list[tuple[int, int]]:
-    """What happens within `timeout_s`, to the microsecond: epoll counts in milliseconds, rounded up, so that
-    a parameter server that computes for 0.3 ms took 1.2.
-    """
-    if poll.fileno() >= _FD_SETSIZE:
-        return poll.poll(timeout_s)
-    whole_ms = int(timeout_s * 1e3)
-    due_s = time.monotonic() + timeout_s
-    if whole_ms and (events := poll.poll(whole_ms / 1e3)):
-        return events
-    select.select([poll], [], [], max(0.0, due_s - time.monotonic()))
-    return poll.poll(0)

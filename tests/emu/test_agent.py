@@ -9,7 +9,8 @@ import pytest
 
 from gradwire.emu.replay.aggregating import Aggregating
 from gradwire.emu.replay.connection import RankConnection
-from gradwire.emu.replay.loop import Loop, _events
+from gradwire.emu.replay.loop import Loop
+from gradwire.emu.replay.polling import events_within
 from gradwire.emu.replay.rankrepeat import RankRepeat
 from gradwire.traces.schedules.algorithms.gloo import gloo_ring
 from gradwire.traces.schedules.schedule import Op, Schedule
@@ -65,7 +66,7 @@ def test_a_wait_of_a_part_of_a_millisecond_ends_when_it_should() -> None:
 
     def waited_s() -> float:
         begin_s = time.monotonic()
-        assert _events(poll, 0.2e-3) == []
+        assert events_within(poll, 0.2e-3) == []
         return time.monotonic() - begin_s
 
     with select.epoll() as poll:
@@ -79,7 +80,7 @@ def test_a_wait_ends_with_what_happens() -> None:
             poll.register(reading, select.EPOLLIN)
             os.write(writing, b"x")
             for timeout_s in (0.0, 0.5e-3, 60.0):
-                assert _events(poll, timeout_s) == [(reading, select.EPOLLIN)]
+                assert events_within(poll, timeout_s) == [(reading, select.EPOLLIN)]
     finally:
         os.close(reading)
         os.close(writing)
