@@ -7,6 +7,7 @@ from typing import Any
 
 from gradwire.emu.capturing.request import CaptureRequest
 from gradwire.emu.lifecycle import Progress, follow, session
+from gradwire.emu.network.tcpdump import WRITE_S
 from gradwire.emu.otherprograms import Use
 from gradwire.emu.sampler import Machine, cpu_idle, cpu_stolen, machine
 
@@ -32,9 +33,9 @@ class Ran:
 def capture(request: CaptureRequest, folder: Path, progress: Progress) -> Ran:
     """Leave the captures in `folder`.
 
-    A Ctrl-C ends the job, and what it has sent until then is kept; a second one takes everything down at
-    once, as the first does before the job runs: then there is nothing worth keeping.  Raises RunFailed,
-    KeyboardInterrupt.
+    A Ctrl-C ends the job, and what it has sent until then is kept; of a job that is over the rest is still
+    written.  A second one takes everything down at once, as the first does before the job runs: then there is
+    nothing worth keeping.  Raises RunFailed, KeyboardInterrupt.
     """
     machine_at: dict[str, tuple[Machine, Mapping[str, Any]]] = {}  # and what else was said then
     ended: dict[str, Any] = {}
@@ -54,9 +55,11 @@ def capture(request: CaptureRequest, folder: Path, progress: Progress) -> Ran:
         except KeyboardInterrupt:
             if "job" not in machine_at or ended:
                 raise
-            progress("ending", {})
-            child.tell("stop")
-            follow(child, _ASKED_TO_END_S, noted)
+            is_over = "over" in machine_at
+            progress("still writing" if is_over else "ending", {})
+            if not is_over:
+                child.tell("stop")
+            follow(child, _ASKED_TO_END_S + WRITE_S, noted)
             if not ended:
                 raise
     if "over" not in machine_at:

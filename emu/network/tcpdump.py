@@ -22,7 +22,7 @@ RINGS_SHARE = 8  # all rings together take an eighth of the free memory
 MAX_RING_KIB, MIN_RING_KIB = 256 * 1024, 8 * 1024  # the most: two seconds of 1 Gb/s
 _START_S = 10.0
 _REST_S = 0.3  # what is under way when the last program ends: its connections' last packets
-_WRITE_S = 60.0  # the largest ring, 256 MiB, on a disk that is slow
+WRITE_S = 60.0  # the largest ring, 256 MiB, on a disk that is slow
 _ANSWER_S = 2.0
 _TICK_S = 0.02
 _ASK_EVERY_S = 0.1
@@ -117,7 +117,7 @@ def _await_start(children: Sequence[ChildProcess]) -> None:
 def _await_written(children: Sequence[ChildProcess]) -> None:
     """Until all that each had received when it was first asked is written."""
     asked = [(child, _ask(child)) for child in children]
-    deadline = time.monotonic() + _WRITE_S
+    deadline = time.monotonic() + WRITE_S
     for child, figures in asked:
         first, now = figures, figures
         while now and first and now.captured + now.dropped < first.received and time.monotonic() < deadline:
