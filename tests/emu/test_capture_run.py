@@ -12,7 +12,7 @@ from gradwire.emu.capturing.request import CaptureRequest
 from gradwire.emu.network.tcpdump import WRITE_S
 
 REQUEST = CaptureRequest(2, "star:hosts=2", command=("true",))
-OVER = {"cpu_beside": None, "programs": []}
+OVER: dict[str, Any] = {"cpu_beside": None, "programs": []}
 
 
 class Session:
