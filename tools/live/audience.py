@@ -47,14 +47,17 @@ class Audience:
         for queue in self._queues:
             self._put(queue, _END)
 
-    async def attend(self, viewer: Viewer) -> None:
-        """Send one viewer what there is, until `end`; whatever `send` raises is for the caller."""
+    async def attend(self, viewer: Viewer, patience_s: float) -> None:
+        """Send one viewer what there is, until `end`, or until a message has found no room for so long: then
+        raise TimeoutError.  Whatever `send` raises is for the caller.
+        """
         queue: asyncio.Queue[str | None] = asyncio.Queue(QUEUE)
         queue.put_nowait(self._everything())
         self._queues.add(queue)
         try:
             while (text := await queue.get()) is not _END:
-                await viewer.send(text)
+                async with asyncio.timeout(patience_s):
+                    await viewer.send(text)
         finally:
             self._queues.discard(queue)
 

@@ -28,7 +28,7 @@ from gradwire.tools.live.news import News
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 OPEN_S = 2.0  # for a handshake, so that one that never comes holds the end up no longer
-PING_S = 10.0  # who does not answer within as long again loses the place, also one that reads nothing
+PING_S = 10.0  # who does not answer within as long again loses the place, and who reads nothing for so long
 FULL = f"{MOST_VIEWERS} viewers are here already: close one of them, and load this page again."
 NICE = 10
 NOBODY = 65_534
@@ -72,8 +72,9 @@ async def show(end: socket.socket, listener: socket.socket, answer: Response) ->
         return None if request.path == STREAM else answer
 
     async def attend(viewer: ServerConnection) -> None:
-        with suppress(ConnectionClosed):
-            await audience.attend(viewer)
+        # While a message waits for room, websockets sends no ping that could go unanswered.
+        with suppress(ConnectionClosed, TimeoutError):
+            await audience.attend(viewer, PING_S)
 
     serving = serve(
         attend,

@@ -21,6 +21,7 @@ from gradwire.tools.live.page import page
 from gradwire.tools.live.terminal import drawn
 from gradwire.tools.live.view import live_view, port_of, where_to_look
 
+PATIENCE_S = 10.0
 LINKS = [["leaf0→h0", 100_000_000, "leaf0", 1], ["h0→leaf0", 100_000_000, "h0", 1]]
 RUN = {"kind": "run", "fabric": "star", "links": LINKS, "hosts": ["h0"], "svg": "<svg/>"}
 PORTS = {("leaf0", 1): "leaf0→h0"}
@@ -109,7 +110,7 @@ def test_viewers_get_everything_first_and_then_what_comes_until_the_end() -> Non
         here = [FakeViewer(), FakeViewer()]
         async with asyncio.TaskGroup() as group:
             for viewer in here:
-                group.create_task(audience.attend(viewer))
+                group.create_task(audience.attend(viewer, PATIENCE_S))
             await asyncio.sleep(0)
             audience.tell(load(1.0))
             audience.end()
@@ -130,7 +131,7 @@ def test_a_viewer_that_is_stuck_holds_nobody_up_and_later_gets_everything_in_pla
         slow.may_go_on.clear()
         async with asyncio.TaskGroup() as group:
             for viewer in (slow, quick):
-                group.create_task(audience.attend(viewer))
+                group.create_task(audience.attend(viewer, PATIENCE_S))
             for second in range(10 * QUEUE):
                 audience.tell(load(float(second)))
                 await asyncio.sleep(0)
@@ -156,7 +157,7 @@ def test_a_viewer_that_has_gone_takes_no_place() -> None:
     async def scene() -> Audience:
         audience = Audience(News())
         with pytest.raises(ConnectionError):
-            await audience.attend(Gone())
+            await audience.attend(Gone(), PATIENCE_S)
         return audience
 
     assert not asyncio.run(scene())._queues
