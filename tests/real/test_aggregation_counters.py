@@ -13,7 +13,7 @@ import pytest
 
 from tests.real.test_commands import CARRIED_OUT, gradwire
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 FABRICS = ("fat-tree:k=4,levels=2,rate=50M", "bigraph:n=4,m=2,rate=50M")
 N_RANKS, NBYTES, REPEATS = 8, 512 * 1024, 2

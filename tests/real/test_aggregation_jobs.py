@@ -182,6 +182,7 @@ def two_jobs(folder: Path, switch_slots: int) -> tuple[dict[str, Any], str, str,
     return row, done.stdout + done.stderr, (folder / "page.html").read_text(), plan
 
 
+@pytest.mark.untimed
 def test_of_two_jobs_the_one_without_slots_is_done_by_hosts_and_all_reports_say_so(tmp_path: Path) -> None:
     row, table, page, plan = two_jobs(tmp_path, 70)
     reason = "job 2 of 2: switch0 has 6 of 70 slots left, 8 are needed"
@@ -193,6 +194,7 @@ def test_of_two_jobs_the_one_without_slots_is_done_by_hosts_and_all_reports_say_
     assert {send.src for send in plan.schedule.sends} == {4, 5, 6, 7}
 
 
+@pytest.mark.untimed
 def test_of_two_jobs_the_second_takes_the_slots_that_are_left(tmp_path: Path) -> None:
     row, _, _, plan = two_jobs(tmp_path, 80)
     assert row["host_side"] == []
@@ -200,6 +202,7 @@ def test_of_two_jobs_the_second_takes_the_slots_that_are_left(tmp_path: Path) ->
     assert (row["aggregation"]["trees"], row["aggregation"]["slots"]) == (2, 80)
 
 
+@pytest.mark.untimed
 def test_a_parameter_server_gets_one_sum_in_place_of_four_pushes(tmp_path: Path) -> None:
     """Each iteration 4 workers push 340,008 bytes and pull as many."""
     pushed, n_workers = 340_008, 4
@@ -228,6 +231,7 @@ def test_a_parameter_server_gets_one_sum_in_place_of_four_pushes(tmp_path: Path)
     assert on["predicted_s"] == pytest.approx(5 / 8 * off["predicted_s"], rel=0.1)
 
 
+@pytest.mark.untimed
 def test_a_captured_training_with_and_without_aggregation_on_two_fabrics_is_one_table_and_one_page(
     tmp_path: Path,
 ) -> None:

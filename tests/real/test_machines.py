@@ -145,6 +145,7 @@ def test_what_loses_packets_between_the_machines_is_named(tmp_path: Path, more: 
     ],
     ids=["without root", "another version", "that dies", "that talks nonsense", "that stops in a word"],
 )
+@pytest.mark.untimed
 def test_a_machine_that_cannot_is_named(tmp_path: Path, does: str, says: str) -> None:
     stand_in = tmp_path / "gradwire"
     stand_in.write_text(f"#!/bin/sh\n{does}\n")

@@ -8,7 +8,7 @@ import pytest
 
 from gradwire.tools.work.sweep import run_study
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 STUDY = """
 jobs:

@@ -17,7 +17,7 @@ CHECKS = {
     "ruff": ("ruff", "check", "--quiet"),
     "mypy": ("mypy", "--no-error-summary"),
 }
-TOGETHER = ("-n", "auto", "--dist", "loadscope", "-m")  # each file by one process, those of many tests first
+TOGETHER = ("--dist", "loadscope", "-m")  # each file by one process, those of many tests first
 BY_NAME = ("--no-loadscope-reorder",)  # the longest, in tests/real, come first
 EVERY, QUICK = "not real or untimed", "(not real or untimed) and not long"
 # What they measure, another test beside them would change; all are in one folder, so no other is collected.
@@ -55,9 +55,11 @@ def test(
 def all_tests() -> int:
     """What may share the machine, then what needs it alone; the first exit code that is not 0."""
     if thismachine.is_root():
-        together = pytest(*BY_NAME, *TOGETHER, EVERY)
+        # Tests on real networks wait for links half of their time, so one more than there are processors.
+        processes = str(len(os.sched_getaffinity(0)) + 1)
+        together = pytest("-n", processes, *BY_NAME, *TOGETHER, EVERY)
         return pytest(*ALONE) or together
-    code = pytest(*TOGETHER, QUICK)
+    code = pytest("-n", "auto", *TOGETHER, QUICK)
     print(LEFT_OUT)
     return code
 

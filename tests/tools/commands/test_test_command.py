@@ -1,5 +1,6 @@
 """`gradwire test`: what it runs, and what its exit code says."""
 
+import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -54,8 +55,14 @@ def test_everything_runs_and_pytest_comes_last(
     assert exit_code() == 0
     assert [words[:2] for words in ran[:3]] == [("ruff", "format"), ("ruff", "check"), ("mypy", ran[2][1])]
     options = {
-        "every": (*command.BY_NAME, *command.TOGETHER, command.EVERY),
-        "quick": (*command.TOGETHER, command.QUICK),
+        "every": (
+            "-n",
+            str(len(os.sched_getaffinity(0)) + 1),
+            *command.BY_NAME,
+            *command.TOGETHER,
+            command.EVERY,
+        ),
+        "quick": ("-n", "auto", *command.TOGETHER, command.QUICK),
         "alone": command.ALONE,
     }
     assert ran[3:] == [("pytest", *options[name]) for name in marked]
