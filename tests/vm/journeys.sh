@@ -37,16 +37,16 @@ refuses() {
 
 echo "== a network engineer"
 shows 'bisection|oversubscription' ./gradwire fabric fat-tree:k=4 bigraph:n=8,m=2 leaf-spine:leaves=2,spines=2,hosts=4
-shows '27648|27,648' ./gradwire fabric fat-tree:k=48
-refuses 2 'did you mean' ./gradwire plan "$sample" --fabric fattree:k=4
+shows '3456|3,456' ./gradwire fabric fat-tree:k=24
+refuses 1 'did you mean' ./gradwire plan "$sample" --fabric fattree:k=4
 shows 'halving-doubling' ./gradwire plan "$sample" --fabric fat-tree:k=4 --algorithm halving-doubling --out "$place/plan.json"
 shows 'agree|#wrong|valid' ./gradwire bench allreduce -b 64KiB -e 64KiB --fabric star:hosts=4,rate=20M --repeat 1 --out "$place/monday"
 
 echo "== a performance engineer with a capture"
 shows 'An iteration takes' ./gradwire inspect "$sample" --html "$place/page.html"
-shows 'one host only' ./gradwire inspect "$sample/h0.pcap.gz"
-shows 'An iteration takes|one host only' sh -c "./gradwire inspect - <$sample/h0.pcap.gz"
-refuses 2 'No such|no such|not found|cannot' ./gradwire inspect "$place/nothing.pcap"
+shows 'from 10.77.0.1 only' ./gradwire inspect "$sample/h0.pcap"
+shows 'from 10.77.0.1 only' sh -c "./gradwire inspect - <$sample/h0.pcap"
+refuses 1 'No such file' ./gradwire inspect "$place/nothing.pcap"
 
 echo "== a researcher"
 shows '"busbw' ./gradwire bench allreduce -b 64K -e 64K -n 1 -w 0 --fabric star:hosts=2,rate=20M --json --out "$place/tuesday"
@@ -71,8 +71,8 @@ LESSON
 shows '0% dropped' ./gradwire up leaf-spine:leaves=2,spines=2,hosts=2,rate=50M --script "$place/lesson"
 echo 'h0 false' >"$place/mistake"
 refuses 1 'false' ./gradwire up star:hosts=2 --script "$place/mistake"
-for lab in labs/0*/; do
-    shows 'right|correct|fine|cell' ./gradwire run --check "$lab/lab.yaml"
+for lab in labs/0[!7]*/lab.yaml; do # the seventh needs the policy that it teaches to write
+    shows 'can be computed' ./gradwire run --check "$lab"
 done
 shows 'expect' ./gradwire run labs/01-oversubscription/planned.yaml
 
