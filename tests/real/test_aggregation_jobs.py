@@ -168,7 +168,8 @@ def test_a_cable_of_the_tree_fails_while_packets_are_lost_and_every_sum_is_right
 
 def two_jobs(folder: Path, switch_slots: int) -> tuple[dict[str, Any], str, str, Plan]:
     """Two jobs of four ranks at one switch, both of which want 64 slots: row, table, page and plan."""
-    out = ("--out", str(folder / "runs"), "--html", str(folder / "page.html"))
+    # A busy machine adds notes, of which without --verbose some are left out.
+    out = ("--out", str(folder / "runs"), "--html", str(folder / "page.html"), "--verbose")
     common = ("bench", "allreduce", "-b", "512KiB", "--ranks", "4", "--jobs", "2", "--ina", "on", "-n", "1")
     done = gradwire(
         *common,
