@@ -18,7 +18,7 @@ from gradwire.results.row import REFUSED, Row
 
 Kind = Literal["runs", "trust", "reproduction", "injection", "capture", "unknown"]
 REPRODUCTION = "gradwire.reproduction/1"
-INJECTED = "inject"  # the folder that `inject` makes in that of its results
+INJECTED = Path("inject", "inject.json")  # what `inject` leaves in the folder of its results
 PLANS = "*/plan.json"  # of the runs in a folder, also of those that are not complete
 
 
@@ -65,7 +65,7 @@ def _listed(folder: Path) -> ListedRun | None:
 
 def _others(folder: Path, nbytes: int) -> ListedRun | None:
     """Of a folder without a result of its own."""
-    if (folder / INJECTED).is_dir():
+    if (folder / INJECTED).is_file():
         return ListedRun(folder.name, "injection", nbytes=nbytes)
     if (folder / MANIFEST).exists() and any(folder.glob("*.pcap*")):
         return ListedRun(folder.name, "capture", nbytes=nbytes)

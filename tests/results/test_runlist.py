@@ -53,6 +53,8 @@ def test_each_kind_of_result_is_named_and_other_folders_are_left_out(tmp_path: P
         TrustMatrix("ddp-mlp", 2, "ecmp", 128, (Live("a", "live"),), (TrustRow("a", "a", "valid"),)), save_at
     )
     (tmp_path / "injected" / "inject").mkdir(parents=True)
+    (tmp_path / "injected" / "inject" / "inject.json").write_text("{}")
+    (tmp_path / "emu" / "inject").mkdir(parents=True)  # of a checkout: no results
     (tmp_path / "captured").mkdir()
     (tmp_path / "captured" / "manifest.json").write_text("{}")
     (tmp_path / "captured" / "h0.pcap.gz").write_bytes(b"")
