@@ -33,9 +33,10 @@ at_work= # an ssh to the machine, in which something is served
 
 in_vm() { ssh -F "$work/ssh-config" "$@"; }
 
-# A terminal of its own (-tt) hangs up when ssh ends, which ends what it runs there.
+# A terminal of its own (-tt) hangs up when ssh ends, which ends what it runs there. Not by in_vm: a function in
+# the background is a shell, and its end would leave the ssh that it began.
 serve() {
-    in_vm -tt default "cd gradwire && exec $*" </dev/null >"$work/served" 2>&1 &
+    ssh -F "$work/ssh-config" -tt default "cd gradwire && exec $*" </dev/null >"$work/served" 2>&1 &
     at_work=$!
 }
 
