@@ -32,6 +32,7 @@ MOST_NAMED = 6
 WMEM = re.compile(r"\d{1,12} \d{1,12} (\d{1,12})")  # least, at first, most (tcp(7), tcp_wmem)
 SETTINGS = "trace.yaml"
 MAX_SETTINGS_NBYTES = 1 << 20
+MAX_SETTINGS_DEPTH = 2  # the document, ranks
 
 
 def open_trace(paths: Sequence[Path], ranks: Path | None = None) -> Trace:
@@ -159,7 +160,10 @@ class Settings(BaseModel):
 
 def read_settings(path: Path) -> dict[str, int]:
     """The ranks that a file like trace.yaml gives, by address."""
-    import yaml  # slow to import, and few captures have such a file
+    from gradwire.traces.plainyaml import (
+        compose,
+        value_of,
+    )  # YAML is slow to import, and few have such a file
 
     octets = read_at_most(path, MAX_SETTINGS_NBYTES)
     if len(octets) > MAX_SETTINGS_NBYTES:
@@ -167,7 +171,8 @@ def read_settings(path: Path) -> dict[str, int]:
             f"{path}: it is larger than the {MAX_SETTINGS_NBYTES >> 20} MiB that a rank map may have"
         )
     try:
-        settings = Settings.model_validate(yaml.safe_load(octets) or {})
-    except (yaml.YAMLError, ValidationError) as error:
-        raise BadTrace(f"{path}: not a rank map: write `ranks: {{10.0.0.1: 0, 10.0.0.2: 1}}`") from error
+        settings = Settings.model_validate(value_of(compose(octets, MAX_SETTINGS_DEPTH)) or {})
+    except ValueError as error:
+        why = "" if isinstance(error, ValidationError) else f" ({error})"
+        raise BadTrace(f"{path}: not a rank map{why}: write `ranks: {{10.0.0.1: 0, 10.0.0.2: 1}}`") from error
     return {str(address): rank for address, rank in settings.ranks.items()}

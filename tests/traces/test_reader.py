@@ -169,13 +169,31 @@ def test_a_manifest_says_how_large_sockets_were(
     assert open_trace([tmp_path]).messages.socket_nbytes == socket_nbytes
 
 
-@pytest.mark.parametrize(
-    "text", ["ranks: {host: 0}", "rank: {}", "ranks: [1]", "ranks: {10.0.0.1: -1}", "a: [", "7"]
-)
+@pytest.mark.parametrize("text", ["ranks: {host: 0}", "rank: {}", "ranks: [1]", "ranks: {10.0.0.1: -1}", "7"])
 def test_a_rank_map_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "ranks.yaml").write_text(text)
     with pytest.raises(BadTrace, match="not a rank map: write"):
         read_settings(tmp_path / "ranks.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("ranks: " + 100_000 * "[", "line 1: the document is nested too deeply"),
+        ("ranks:\n  10.0.0.1: 0\n  10.0.0.1: 1", "line 3: the key '10.0.0.1' is given twice"),
+        ("ranks: &a {10.0.0.1: *a}", "line 1: anchors and aliases are not allowed"),
+        (f"ranks: {{10.0.0.1: {5000 * '9'}}}", "line 1: Exceeds the limit"),
+        ("ranks: {10.0.0.1: \0}", "not valid YAML"),
+        ("ranks:\n  10.0.0.1: ]", "line 2: "),
+    ],
+)
+def test_a_rank_map_that_is_no_plain_yaml_is_refused_with_the_reason(
+    tmp_path: Path, text: str, why: str
+) -> None:
+    (tmp_path / "ranks.yaml").write_text(text)
+    with pytest.raises(BadTrace) as refused:
+        read_settings(tmp_path / "ranks.yaml")
+    assert str(refused.value).startswith(f"{tmp_path / 'ranks.yaml'}: not a rank map ({why}")
 
 
 def test_addresses_of_both_kinds_are_written_as_captures_have_them(tmp_path: Path) -> None:
