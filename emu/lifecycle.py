@@ -11,6 +11,7 @@ whole one.
 import errno
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -21,7 +22,7 @@ from typing import Any
 
 from gradwire.emu.channel import Channel
 from gradwire.emu.kernel import isolate
-from gradwire.emu.watch import ChildProcess, RunFailed, Watch, last_line
+from gradwire.emu.watch import ChildProcess, RunFailed, Watch, is_stopped, last_line
 from gradwire.planning.plan import BadPlan
 from gradwire.planning.runfiles import INCOMPLETE
 from gradwire.traces.units import show_nbytes
@@ -29,7 +30,11 @@ from gradwire.traces.units import show_nbytes
 Progress = Callable[[str, dict[str, Any]], None]
 FOR_PEOPLE = (RunFailed, BadPlan, OSError, ValueError)  # errors whose text describes input or machine
 LEAST_FREE_NBYTES = 1 << 20
+SAID = 10  # exit code of a prompt that has said why on stderr; 1 is unshare's, and Python's for a bug
 _END_S = 10.0
+# What unshare of util-linux 2.38 says when SIGKILL ended the process that it started, as the kernel does if
+# memory runs out: it wants to end by the same signal, and asks for what that one never allows.
+_UNSHARE_OF_A_KILLED_ONE = "unshare: sigprocmask unblock failed"
 
 
 @contextmanager
@@ -86,17 +91,34 @@ def session(
         isolate.stop(process)
         child.close()
     if process.returncode:
-        raise RunFailed(last_line(log) or unexplained(child))
+        said = last_line(log)
+        raise RunFailed(unexplained(child, said) if not said or was_killed(said) else said)
 
 
-def unexplained(child: ChildProcess) -> str:
+def was_killed(said: str) -> bool:
+    """Whether the last line of a session on stderr is unshare's, and not its own, because it was killed."""
+    return said.startswith(_UNSHARE_OF_A_KILLED_ONE)
+
+
+def unexplained(child: ChildProcess, said: str = "") -> str:
     """Why a session may have died that could not even write why."""
     folder = child.log.parent
     free = shutil.disk_usage(folder).free
     if free < LEAST_FREE_NBYTES:
         left = f"only {show_nbytes(free)} are left on its disk"
         return f"{folder}: {left}: make room there, or choose another folder"
-    return f"{child.name}'s main process died (exit code {child.process.returncode})"
+    code = -signal.SIGKILL if was_killed(said) else child.process.returncode
+    return f"{child.name}'s main process {how_it_died(code)}: run it again"
+
+
+def how_it_died(code: int) -> str:
+    """In words, of a process that could not say it itself."""
+    if code >= 0:
+        return f"died (exit code {code})"
+    name = signal.Signals(-code).name
+    return f"was killed ({name})" + (
+        ", by somebody or by the kernel for want of memory (see dmesg)" if name == "SIGKILL" else ""
+    )
 
 
 def follow(child: ChildProcess, limit_s: float, progress: Progress) -> None:
@@ -107,11 +129,21 @@ def follow(child: ChildProcess, limit_s: float, progress: Progress) -> None:
     while Watch().wait([stdout], deadline - time.monotonic()):
         line = stdout.readline()
         if not line:
-            child.process.wait(_END_S)
+            _await_end(child)
             return
         said = json.loads(line)
         progress(said.pop("phase"), said)
     raise RunFailed(f"{child.name} did not end within {limit_s:.0f} s")
+
+
+def _await_end(child: ChildProcess) -> None:
+    """It has closed its stdout.  Raise RunFailed if it then stays."""
+    try:
+        child.process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        number = child.process.pid
+        how = "was stopped by a signal" if is_stopped(number) else f"did not end within {_END_S:.0f} s"
+        raise RunFailed(f"{child.name}'s main process ({number}) {how}: run it again") from None
 
 
 def say(phase: str, **more: object) -> None:
@@ -120,10 +152,10 @@ def say(phase: str, **more: object) -> None:
 
 
 @contextmanager
-def errors_in_one_line(prefix: str = "") -> Iterator[None]:
-    """End the process with exit code 1 and a line on stderr for an error that describes input or machine."""
+def errors_in_one_line(prefix: str = "", code: int = 1) -> Iterator[None]:
+    """End the process with this exit code and a line on stderr for an error about input or machine."""
     try:
         yield
     except FOR_PEOPLE as error:
         print(f"{prefix}{error}", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(code)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gradwire.emu import lifecycle
-from gradwire.emu.watch import ChildProcess, RunFailed, running
+from gradwire.emu.watch import ChildProcess, RunFailed, last_line, running
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,35 @@ def test_a_session_that_does_not_end_is_given_up(tmp_path: Path) -> None:
         pytest.raises(RunFailed, match="the capture did not end within 0 s"),
     ):
         lifecycle.follow(child, 0.2, lambda phase, more: None)
+
+
+def test_a_session_that_was_killed_says_so_and_not_what_unshare_says_of_it(tmp_path: Path) -> None:
+    """As util-linux 2.38 ends when the process that it started was killed by SIGKILL."""
+    lines = "rank 3 is up\nunshare: sigprocmask unblock failed: Invalid argument\n"
+    with subprocess.Popen(
+        ["sh", "-c", f"printf '{lines}' >&2; exit 1"], stderr=subprocess.PIPE, text=True
+    ) as it:
+        assert it.stderr
+        (tmp_path / "session.log").write_text(it.stderr.read())
+    child = ChildProcess("the run", it, tmp_path / "session.log")
+    said = last_line(child.log)
+    assert lifecycle.was_killed(said)
+    assert "the run's main process was killed (SIGKILL)" in lifecycle.unexplained(child, said)
+    assert lifecycle.unexplained(child, said).endswith(": run it again")
+
+
+def test_a_session_that_a_signal_stops_at_its_end_is_named_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lifecycle, "_END_S", 0.2)
+    stopped = ["sh", "-c", "exec >&-; kill -STOP $$"]
+    with running("the capture", stopped, tmp_path / "log") as child:
+        with pytest.raises(RunFailed) as failed:
+            lifecycle.follow(child, 30, lambda phase, more: None)
+        child.process.kill()
+    assert str(failed.value) == (
+        f"the capture's main process ({child.process.pid}) was stopped by a signal: run it again"
+    )
 
 
 def test_an_error_of_input_or_machine_ends_a_session_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """`gradwire up --script`: commands for the prompt from a file, and every way to end early."""
 
+import os
 import signal
 import subprocess
 import time
@@ -75,6 +76,45 @@ def test_a_signal_ends_a_script_in_mid_command(number: signal.Signals, code: int
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("generation", "number", "how"),
+    [
+        (
+            1,
+            signal.SIGKILL,
+            "was killed (SIGKILL), by somebody or by the kernel for want of memory (see dmesg);",
+        ),
+        (1, signal.SIGSTOP, "was stopped by a signal, and"),
+        (2, signal.SIGKILL, "died (exit code 1);"),
+        (2, signal.SIGSTOP, "was stopped by a signal, and"),
+    ],
+    ids=["unshare-killed", "unshare-stopped", "first-killed", "first-stopped"],
+)
+def test_a_script_whose_process_is_killed_or_stopped_ends_with_a_line_that_says_so(
+    generation: int, number: signal.Signals, how: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "script"
+    path.write_text("h0 echo begun $((4 + 4)); sleep 600\n")
+    process = subprocess.Popen([*UP, str(path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert process.stdout
+        while "begun 8" not in (line := process.stdout.readline()):
+            assert line, "it ended before"
+        pid = process.pid
+        for _ in range(generation):  # unshare, and the first process in its namespaces
+            (pid,) = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+        os.kill(pid, number)
+        said, _ = process.communicate(timeout=10)
+    finally:
+        process.kill()
+        process.communicate()
+    last = said.splitlines()[-1]
+    assert last.startswith("gradwire: the prompt's main process")
+    assert how in last
+    assert last.endswith("its network is gone: start it again")
+    assert process.returncode == 1
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,20 @@ from pathlib import Path
 import typer
 
 from gradwire.emu.kernel.isolate import isolated, stop
+from gradwire.emu.lifecycle import SAID, how_it_died
 from gradwire.emu.options import CONTROLLERS, SWITCHES, Software
+from gradwire.emu.watch import RunFailed, is_stopped
 from gradwire.planning.fabrics.spec import is_file, parse_fabric
 from gradwire.planning.machines.machinesfile import read_to_build
 from gradwire.planning.plan import ADAPTIVE
 from gradwire.planning.routing.policies import policy
+from gradwire.tools.exits import FAULT
 from gradwire.tools.live.view import TERMINAL, live_view
 from gradwire.tools.thismachine import need_root_and_tools
 from gradwire.traces.units import one_of, show_nbytes
 
 MAX_SCRIPT_NBYTES = 1 << 20
+_LOOK_S = 1.0  # between two looks at whether a script's prompt was stopped
 SCAPY_START = "from gradwire.tools.dissect.lab import *"
 
 
@@ -55,7 +59,14 @@ def start_fabric(
             view.show_fabric(fabric)
             fds = [view.channel.fileno()]
         code = _typed(options, fds) if commands is None else _carried_out(options, commands, fds)
-    raise typer.Exit(code)
+    raise typer.Exit(_exit_code(code))
+
+
+def _exit_code(code: int) -> int:
+    """Ours, from the prompt's.  Raise RunFailed if that process ended without its own doing."""
+    if code not in (0, SAID):
+        raise RunFailed(f"the prompt's main process {how_it_died(code)}; its network is gone: start it again")
+    return FAULT if code else 0
 
 
 def _check_routes(routes: str) -> None:
@@ -82,17 +93,35 @@ def _typed(options: dict[str, object], fds: Sequence[int]) -> int:
 
 
 def _carried_out(options: dict[str, object], commands: str, fds: Sequence[int]) -> int:
-    """The exit code of a script's prompt, which ends when we are interrupted."""
+    """The exit code of a script's prompt, which ends when we are interrupted.
+
+    Raise RunFailed if somebody stopped it: nobody would be there to go on.
+    """
     words = [json.dumps(options), *map(str, fds)]
     process = isolated(
         "gradwire.emu.prompt", words, stdin=subprocess.PIPE, pass_fds=fds, underlay=bool(options["machines"])
     )
     try:
-        with suppress(BrokenPipeError):  # it ended before: its exit code says so
-            process.communicate(commands)
+        left: str | None = commands
+        while process.poll() is None:
+            with suppress(
+                subprocess.TimeoutExpired, BrokenPipeError
+            ):  # it ended before: its exit code says so
+                process.communicate(left, _LOOK_S)
+            left = None
+            if stopped := [pid for pid in (process.pid, *_children(process.pid)) if is_stopped(pid)]:
+                how = f"({stopped[0]}) was stopped by a signal, and its network is gone"
+                raise RunFailed(f"the prompt's main process {how}: start it again")
         return process.returncode
     finally:
         stop(process)
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
 
 
 def _text(script: Path) -> str:
