@@ -6,8 +6,10 @@ Content-Security-Policy gives it no network, no other file of the folder and no 
 
 import http
 import os
+import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -16,9 +18,11 @@ from gradwire.tools.folderview import file_of, is_folder, names_of, opened, quot
 from gradwire.tools.live.audience import stranger
 from gradwire.tools.live.view import LOOPBACK, over_ssh
 
-MOST_AT_ONCE = 16
+MOST_AT_ONCE = 16  # answers
+MOST_CONNECTIONS = 256  # with those that have asked for nothing yet
 BLOCK_NBYTES = 1 << 16
 PATIENCE_S = 10.0  # for a request to arrive, and for each part of the answer to be taken
+_LOOK_S = 0.1  # for the room of somebody who was let go
 _NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _PARTS = f"{_NOTHING}; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 _OF_LISTING = _PARTS  # ours, so it needs no sandbox
@@ -39,27 +43,55 @@ Listing = Callable[[int, tuple[str, ...]], str]
 
 
 class FolderServer(ThreadingHTTPServer):
-    """Serves the folder behind a descriptor; `listing` makes the page of one in it, at these names."""
+    """Serves the folder behind a descriptor; `listing` makes the page of one in it, at these names.
+
+    A place among those who get an answer is taken when a request has come whole: who connects and asks for
+    nothing, as browsers do for a page to come, keeps nobody from it.
+    """
 
     daemon_threads = True
-    request_queue_size = 4 * MOST_AT_ONCE
+    request_queue_size = MOST_CONNECTIONS
     allow_reuse_address = True
 
     def __init__(self, port: int, root: int, listing: Listing) -> None:
-        self._room = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self._room = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._places = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self._silent: dict[socket.socket, None] = {}  # the oldest first
         super().__init__((LOOPBACK, port), partial(_Handler, root, listing))
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """See ThreadingMixIn; who comes when all places are taken waits for one."""
-        self._room.acquire()
-        super().process_request(request, client_address)
+        """See ThreadingMixIn; where there is no room, whoever was silent for longest is let go."""
+        while not self._room.acquire(blocking=False):
+            with suppress(StopIteration, KeyError, OSError):  # they have asked, or have gone, just now
+                oldest = next(iter(list(self._silent)))
+                del self._silent[oldest]
+                oldest.shutdown(socket.SHUT_RDWR)
+            if self._room.acquire(timeout=_LOOK_S):
+                break
+        self._silent[request] = None
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no thread may be started: a limit of the user's processes
+            self._forget(request)
+            self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """See ThreadingMixIn."""
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._room.release()
+            self._forget(request)
+
+    def _forget(self, connection: socket.socket) -> None:
+        self._silent.pop(connection, None)
+        self._room.release()
+
+    @contextmanager
+    def place_for(self, connection: socket.socket) -> Iterator[None]:
+        """Wait for a place for an answer, and hold it."""
+        self._silent.pop(connection, None)
+        with self._places:
+            yield
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """See BaseServer; a client that left is no news."""
@@ -93,8 +125,9 @@ class _Handler(BaseHTTPRequestHandler):
         if names is None:
             self.send_error(http.HTTPStatus.NOT_FOUND, "There is no such file.")
             return
+        assert isinstance(self.server, FolderServer)
         try:
-            with opened(self._root, names) as fd:
+            with self.server.place_for(self.connection), opened(self._root, names) as fd:
                 self._show(fd, names)
         except PermissionError:
             self.send_error(http.HTTPStatus.FORBIDDEN, "The user who runs gradwire serve may not read this.")

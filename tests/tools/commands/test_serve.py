@@ -4,14 +4,16 @@ import http.client
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from gradwire.tools import cli
 from gradwire.tools.folderview import names_of
-from gradwire.tools.serving import MOST_AT_ONCE, FolderServer
+from gradwire.tools.serving import MOST_AT_ONCE, MOST_CONNECTIONS, FolderServer
 from gradwire.tools.work.serve import listing
 from tests.browser import CHROMIUM, browser
 
@@ -160,6 +162,33 @@ def test_clients_that_say_nothing_do_not_take_the_last_place(
     assert ask(port, "/monday/report.html")[0] == 200
     for each in silent:
         each.close()
+
+
+@pytest.mark.parametrize("n", [2 * MOST_AT_ONCE, 2 * MOST_CONNECTIONS])
+@pytest.mark.parametrize("says", [b"", b"GET / HTTP/1.0\r\nHost: 127"])
+def test_who_asks_is_answered_at_once_however_many_others_have_asked_for_nothing(
+    port: int, says: bytes, n: int
+) -> None:
+    with ExitStack() as stack:
+        for _ in range(n):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port))).sendall(says)
+        started_s = time.monotonic()
+        assert ask(port, "/monday/report.html")[0] == 200
+        assert time.monotonic() - started_s < 3  # each of the others may take 10 s
+
+
+def test_a_connection_for_which_no_thread_can_be_started_is_closed_and_takes_no_room(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as limited:
+        limited.setattr(threading.Thread, "start", refused)
+        for _ in range(2 * MOST_CONNECTIONS):
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+                assert connection.recv(1) == b""
+    assert ask(port, "/monday/report.html")[0] == 200
 
 
 @pytest.mark.parametrize(
