@@ -31,6 +31,7 @@ _RECEIVE_NBYTES = 1 << 16
 _HEADER = struct.Struct(ofp.OFP_HEADER_PACK_STR)
 _KEEPALIVE_S = 5
 _serving = threading.local()
+_listening = logging.getLogger("no connection can be taken any more")
 
 
 class Malformed(Exception):
@@ -157,11 +158,29 @@ class Complaints(logging.Handler):
 def use_connections() -> None:
     """Let the library's server make `SwitchConnection`s from now on."""
     controller_module.datapath_connection_factory = _serve
+    controller_module.StreamServer = _Listener
     # What it logs about a message that it cannot read, `SwitchConnection` says in a line.
     logging.getLogger(f"{LIBRARY}.ofproto.ofproto_parser").disabled = True
+
+
+class _Listener(controller_module.StreamServer):  # type: ignore[misc]
+    """The library's native threads (os-ken 4.2.2) end without a word, whatever was raised in them: nobody
+    would hear that this one has gone, as where no more threads may be started or no more files opened.
+    """
+
+    def serve_forever(self) -> None:
+        """See the library's; an error is logged, so that `Controller.check` raises it."""
+        try:
+            super().serve_forever()
+        except Exception as error:
+            _listening.exception("%s", error)
+            raise
 
 
 def _serve(accepted: socket.socket, address: object) -> None:
     """The whole life of a connection."""
     with closing(SwitchConnection(accepted, address)) as connection:
-        connection.serve()
+        try:
+            connection.serve()
+        except RuntimeError as error:  # its sender got no thread
+            _listening.exception("%s", error)

@@ -25,6 +25,7 @@ from gradwire.emu.kernel import isolate
 from gradwire.emu.watch import ChildProcess, RunFailed, Watch, is_stopped, last_line
 from gradwire.planning.plan import BadPlan
 from gradwire.planning.runfiles import INCOMPLETE
+from gradwire.traces.shortages import NO_MEMORY, advised
 from gradwire.traces.units import show_nbytes
 
 Progress = Callable[[str, dict[str, Any]], None]
@@ -157,5 +158,8 @@ def errors_in_one_line(prefix: str = "", code: int = 1) -> Iterator[None]:
     try:
         yield
     except FOR_PEOPLE as error:
-        print(f"{prefix}{error}", file=sys.stderr)
+        print(f"{prefix}{advised(str(error))}", file=sys.stderr)
+        sys.exit(code)
+    except MemoryError:
+        print(f"{prefix}{NO_MEMORY}", file=sys.stderr)
         sys.exit(code)

@@ -10,6 +10,7 @@ from gradwire.emu.project import PROJECT, SWITCH_OBJECT
 from gradwire.planning.transport import CONGESTION_CONTROL
 from gradwire.tools import thismachine
 from gradwire.traces.memory import free_nbytes
+from gradwire.traces.shortages import advice
 from gradwire.traces.units import show_nbytes
 
 State = Literal["ok", "missing", "weak", "unknown"]
@@ -100,6 +101,8 @@ def _probe(name: str, purpose: str, answer: str, root: bool) -> MachineCheck:
         return MachineCheck(name, "unknown", "could not be tried without root", mend)
     if name == "switch program" and not SWITCH_OBJECT.exists():
         return MachineCheck(name, "missing", "not compiled", SETUP)
+    if how := advice(answer):
+        return MachineCheck(name, "missing", answer, how)
     return MachineCheck(name, "missing", answer, SETUP if "not found" in answer else KERNEL_MEND)
 
 

@@ -19,6 +19,7 @@ from typer.exceptions import TyperException
 from gradwire import COMMAND
 from gradwire.tools.console import plain
 from gradwire.traces.plugins import bug_of, whose
+from gradwire.traces.shortages import NO_MEMORY, advice, advised
 
 MISSING = f"sudo {COMMAND} setup" if COMMAND != "gradwire" else "pip install 'gradwire[emulation,tools]'"
 FAULT = 1  # the input or the machine
@@ -26,12 +27,8 @@ NOT_VALID = 3  # it ran, but a result cannot be relied on, or is not as it shoul
 NOT_EXPECTED = 4  # it ran, and something is not as a lab expects it
 INTERRUPTED = 130
 NOBODY_READS = 1  # as Rich leaves when its output breaks
+_NO_ROOM_FOR_A_LIBRARY = "failed to map segment from shared object"  # glibc's dynamic linker
 SHOW_TRACEBACK = "GRADWIRE_TRACEBACK"
-NO_MEMORY = (
-    "not enough memory in the machine, or within this process's limit (ulimit -v, a container's limit): "
-    "give it more memory, or less to do"
-)
-
 P = ParamSpec("P")
 
 
@@ -82,6 +79,9 @@ def report(error: BaseException) -> int:
         case MemoryError():
             _tell(NO_MEMORY)
             return FAULT
+        case ImportError() if _NO_ROOM_FOR_A_LIBRARY in str(error):
+            _tell(NO_MEMORY)
+            return FAULT
     _report_fault(error)
     return FAULT
 
@@ -92,11 +92,11 @@ def _report_fault(error: BaseException) -> None:
     if plugin is None and missing.partition(".")[0] not in ("", "gradwire"):
         _tell(f"the Python package {missing} is missing: run: {MISSING}")
         return
-    is_bug = not is_for_people(error)
+    is_bug = not is_for_people(error) and not _is_for_want(error)
     if is_bug or os.environ.get(SHOW_TRACEBACK):
         _print_traceback(error)
     if not is_bug:
-        _tell(line_for_people(error))
+        _tell(advised(line_for_people(error)))
     elif plugin is None:
         _tell("this is a bug in gradwire; please report it with the lines above")
     else:
@@ -106,6 +106,11 @@ def _report_fault(error: BaseException) -> None:
 def is_for_people(error: BaseException) -> bool:
     ours = type(error).__module__.startswith("gradwire.")
     return ours or isinstance(error, ValueError | OSError)
+
+
+def _is_for_want(error: BaseException) -> bool:
+    """Whether a limit was reached of which Python has no error of its own: no thread can be started."""
+    return type(error) is RuntimeError and bool(advice(str(error)))
 
 
 def line_for_people(error: BaseException) -> str:

@@ -22,14 +22,23 @@ _FILES = {
 
 def free_nbytes() -> int:
     """What this process could take without swapping or being refused."""
-    status = _text(Path("/proc/self/status"))
     known = [
         *_numbers(r"^MemAvailable: *(\d+) kB$", _text(Path("/proc/meminfo"))),
-        *limited_nbytes(resource.getrlimit(resource.RLIMIT_AS)[0], status, "VmSize"),
-        *limited_nbytes(resource.getrlimit(resource.RLIMIT_DATA)[0], status, "VmData"),
+        *_own_limits(),
         *group_free_nbytes(_CGROUPS, _text(Path("/proc/self/cgroup"))),
     ]
     return max(0, min(known, default=UNKNOWN_NBYTES))
+
+
+def limits_leave_nbytes() -> int | None:
+    """What limits on this process leave of its memory; None if there is none."""
+    return min(_own_limits(), default=None)
+
+
+def _own_limits() -> Iterator[int]:
+    status = _text(Path("/proc/self/status"))
+    yield from limited_nbytes(resource.getrlimit(resource.RLIMIT_AS)[0], status, "VmSize")
+    yield from limited_nbytes(resource.getrlimit(resource.RLIMIT_DATA)[0], status, "VmData")
 
 
 def limited_nbytes(limit: int, status: str, taken: str) -> Iterator[int]:

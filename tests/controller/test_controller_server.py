@@ -99,6 +99,34 @@ def _readable(links: list[socket.socket], deadline_s: float) -> list[socket.sock
     return select.select(links, [], [], max(0.0, deadline_s - time.monotonic()))[0]
 
 
+# `python -m gradwire.controller` for which the system starts no more threads, from the n-th connection's on.
+THREADLESS = """
+from gradwire.controller.ryu_api import hub
+spawn, n_left = hub.spawn, {n}
+def refused(*arguments, **keywords):
+    global n_left
+    if getattr(arguments[0], "__name__", "") in ("_serve", "_send_loop"):
+        n_left -= 1
+        if n_left < 0:
+            raise RuntimeError("can't start new thread")
+    return spawn(*arguments, **keywords)
+hub.spawn = refused
+from gradwire.controller import __main__
+__main__._end(__main__.main())
+"""
+
+
+@pytest.mark.parametrize("n", [0, 1], ids=["none", "the-connections-alone"])
+def test_it_ends_with_the_reason_where_no_thread_can_be_started_for_a_switch(n: int) -> None:
+    code = THREADLESS.format(n=n)
+    with (
+        running(command=(sys.executable, "-c", code, "--fabric", SPEC, "--port")) as controller,
+        connect(controller.port, threading.Event()),
+    ):
+        said = controller.failure()
+    assert said == ("controller: no connection can be taken any more: RuntimeError: can't start new thread")
+
+
 def test_it_listens_at_its_address_and_nowhere_else() -> None:
     with running("--fabric", SPEC, "--listen", "127.0.0.2") as controller:
         for _ in range(400):

@@ -11,6 +11,7 @@ import pytest
 
 from gradwire.emu import lifecycle
 from gradwire.emu.watch import ChildProcess, RunFailed, last_line, running
+from gradwire.traces.shortages import NO_MEMORY
 
 
 @pytest.mark.parametrize(
@@ -122,6 +123,15 @@ def test_an_error_of_input_or_machine_ends_a_session_in_one_line(capsys: pytest.
         raise OSError("no room")
     assert ended.value.code == 1
     assert capsys.readouterr().err == "gradwire: no room\n"
+
+
+def test_a_session_without_memory_says_so_and_not_that_it_is_a_bug(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended, lifecycle.errors_in_one_line():
+        raise MemoryError
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == f"{NO_MEMORY}\n"
 
 
 def test_a_bug_in_a_session_keeps_its_traceback() -> None:

@@ -56,6 +56,29 @@ def test_what_nobody_thought_of_is_a_bug_with_its_traceback(
     assert printed.splitlines()[-1].startswith("gradwire: this is a bug")
 
 
+@pytest.mark.parametrize(
+    ("error", "ending"),
+    [
+        (OSError(errno.EMFILE, "Too many open files"), "raise the limit of open files (ulimit -n)"),
+        (
+            ValueError("the agent: [Errno 24] Too many open files"),
+            "raise the limit of open files (ulimit -n)",
+        ),
+        (OSError(errno.EFBIG, "File too large", "x.svg"), "raise the limit of a file's size (ulimit -f)"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "or less to do (ulimit -v, a container's limit)"),
+        (RuntimeError("can't start new thread"), "processes (ulimit -u) or of memory (ulimit -v)"),
+        (ImportError("x.so: failed to map segment from shared object"), "more memory, or less to do"),
+    ],
+)
+def test_a_limit_that_is_reached_is_named_with_what_raises_it(
+    error: Exception, ending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert outcome(error) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith(ending)
+    assert "Errno" not in line
+
+
 def test_the_traceback_of_a_fault_can_be_asked_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,10 +1,14 @@
 """python -m tools: signals, and what happens outside a command."""
 
+import shlex
 import signal
 import subprocess
 import sys
 
 import pytest
+
+from gradwire.emu.interpreter import python
+from gradwire.traces.shortages import NO_MEMORY
 
 # Stands for a command that has started something: it must be let to stop it.
 COMMAND = """
@@ -40,3 +44,33 @@ def test_an_error_outside_a_command_is_reported_too() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("gradwire: this is a bug")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("limit", ["-v 60000", "-v 100000", "-d 30000"])
+def test_too_little_memory_for_numpy_is_said_in_one_line_of_ours(limit: str) -> None:
+    """OpenBLAS would end the process with a line of its own, numpy with 30."""
+    command = shlex.join([*python("gradwire.tools"), "fabric", "star:hosts=4"])
+    done = subprocess.run(
+        ["sh", "-c", f"ulimit {limit}; exec {command}"], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("", f"gradwire: {NO_MEMORY}\n", 1)
+
+
+# As little as one thread of OpenBLAS needs; two need 123 MiB.
+LITTLE = """
+import resource
+import gradwire.tools.__main__ as entry
+def main(arguments):
+    pages = int(open("/proc/self/statm").read().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, 2 * (pages * resource.getpagesize() + (100 << 20),))
+    import numpy
+entry.main = main
+entry.run()
+"""
+
+
+@pytest.mark.long
+def test_numpy_is_loaded_where_a_limit_has_room_for_one_thread_of_it() -> None:
+    done = subprocess.run([sys.executable, "-c", LITTLE], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
