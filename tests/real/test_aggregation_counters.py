@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.real.test_commands import CARRIED_OUT, gradwire
+from tests.real.uncalibrated import uncalibrated
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
@@ -62,7 +63,7 @@ class Run(NamedTuple):
 def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     """The same allreduce added up by switches, and round a ring of hosts."""
     out = tmp_path_factory.mktemp("sums") / "runs"
-    done = gradwire(
+    done = uncalibrated(
         *("bench", "allreduce", "-b", str(NBYTES), "--repeat", str(REPEATS), "--fabric", request.param),
         *("--algorithm", "ina", "--algorithm", "ring", "--out", str(out), "--json"),
     )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gradwire.emu.project import PROJECT
+from tests.real.uncalibrated import uncalibrated
 
 pytestmark = pytest.mark.real
 
@@ -74,7 +75,7 @@ def test_a_plan_made_beforehand_is_carried_out_as_it_stands(tmp_path: Path) -> N
     plan = str(tmp_path / "plan.json")
     made = gradwire("plan", PS, "--fabric", "star:hosts=5,rate=20M", *SMALL[:-2], "-o", plan)
     assert made.returncode == 0, made.stderr
-    (row,) = rows(gradwire("replay", plan, "--repeat", "1", "--out", str(tmp_path / "runs"), "--json"))
+    (row,) = rows(uncalibrated("replay", plan, "--repeat", "1", "--out", str(tmp_path / "runs"), "--json"))
     assert row["wrong"] == 0
     refused = gradwire("replay", plan, "--fabric", "star:hosts=9")
     assert refused.returncode == 1
@@ -91,7 +92,7 @@ def test_up_gives_mininets_prompt_on_a_fabric_where_everybody_reaches_everybody(
 
 
 def test_the_demo_runs_to_its_end_and_every_sum_is_right(tmp_path: Path) -> None:
-    made = rows(gradwire("demo", "--repeat", "1", "--out", str(tmp_path / "runs"), "--json"))
+    made = rows(uncalibrated("demo", "--repeat", "1", "--out", str(tmp_path / "runs"), "--json"))
     assert len(made) == 8
     assert "refused" not in [row["verdict"] for row in made]
     assert all(row["wrong"] == 0 for row in made)

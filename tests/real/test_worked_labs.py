@@ -1,7 +1,6 @@
 """The worked labs with real packets: each small, and the one on aggregation added up from its captures."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from scapy.utils import rdpcap
 from gradwire.emu.project import PROJECT
 from gradwire.tools.dissect.scapy_layer import GradwireAggregation
 from gradwire.traces.framing.aggregation import PacketKind
+from tests.real.uncalibrated import uncalibrated
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
@@ -42,8 +42,7 @@ def elements(capture: Path, kind: PacketKind) -> "dict[int, np.ndarray[tuple[int
 def test_the_switch_answers_every_host_with_the_sums_of_the_integers_that_all_have_sent(
     tmp_path: Path,
 ) -> None:
-    run = [str(PROJECT / "gradwire"), "run", str(LAB), "--out", str(tmp_path / "run")]
-    done = subprocess.run(run, capture_output=True, text=True, timeout=120, check=False)
+    done = uncalibrated("run", str(LAB), "--out", str(tmp_path / "run"))
     assert done.returncode in CARRIED_OUT, done.stderr
     captures = sorted((tmp_path / "run").glob("01-*/captures/h?.pcap"))
     assert len(captures) == 4
@@ -88,8 +87,7 @@ def test_the_cells_of_a_lab_are_sent_and_add_up(lab: Path, tmp_path: Path) -> No
     assert made["expect"]
     file = tmp_path / "lab.yaml"
     file.write_text(yaml.safe_dump(made))
-    run = [str(PROJECT / "gradwire"), "run", str(file), "--out", str(tmp_path / "run")]
-    done = subprocess.run(run, capture_output=True, text=True, timeout=300, check=False)
+    done = uncalibrated("run", str(file), "--out", str(tmp_path / "run"))
     assert done.returncode in CARRIED_OUT, f"{done.stdout}{done.stderr}"
     rows = json.loads((tmp_path / "run" / "result.json").read_text())["rows"]
     assert {row["wrong"] for row in rows} == {0}
