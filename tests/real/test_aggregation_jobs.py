@@ -24,7 +24,7 @@ from gradwire.planning.plan import Plan, load
 from gradwire.results.audit.runaudit import audit_run, middle
 from gradwire.results.audit.runfigures import aggregation_row
 from gradwire.traces.making.collectives import made_allreduce
-from tests.real.test_commands import PS, gradwire, rows
+from tests.real.test_commands import CARRIED_OUT, PS, gradwire, rows
 from tests.real.uncalibrated import uncalibrated
 
 pytestmark = pytest.mark.real
@@ -177,6 +177,7 @@ def two_jobs(folder: Path, switch_slots: int) -> tuple[dict[str, Any], str, str,
         *("--fabric", "star:hosts=8,rate=50M", "--slots", "64", "--switch-slots", str(switch_slots)),
         *out,
     )
+    assert done.returncode in CARRIED_OUT, done.stdout + done.stderr
     (folder_of_run,) = (folder / "runs").glob("01-*")
     row = json.loads((folder_of_run / "result.json").read_text())
     assert row["wrong"] == 0, done.stderr
