@@ -201,15 +201,17 @@ def rested_s(plan: Plan, queued_ns: Sequence[int], arrived_ns: Sequence[int]) ->
 def fit(plan: Plan, arrived_ns: Sequence[int]) -> Calibration:
     """`arrived_ns[i]` is when send i was in; of the two ranks it left when send i-1 had arrived.
 
-    Both directions use the same cables.  Of large messages the fastest counts: whatever else happens on the
-    machine only makes them longer.
+    Both directions use the same cables.  Of medium and of large messages the fastest counts: whatever else
+    happens on the machine only makes them longer, and so does the small congestion window of a direction in
+    which the crowd's queues ended slow start early.  A medium message slowed by it, taken from a large one
+    that is not, was a goodput above the link's rate.
     """
     first = len(plan.schedule.sends) - N_PAIR + N_RESTED
     begins = [arrived_ns[first - 1], *arrived_ns[first:]]
     times = [(b - a) / 1e9 for a, b in zip(begins, arrived_ns[first:], strict=False)]
     counts = [send.nbytes for send in plan.schedule.sends[first:]]
     small = median(times[1:N_SMALL])
-    medium = median(times[N_SMALL : N_SMALL + N_MEDIUM])
+    medium = min(times[N_SMALL : N_SMALL + N_MEDIUM])
     large = min(times[N_SMALL + N_MEDIUM :])
     n_medium, n_large = counts[N_SMALL], counts[-1]
     goodput_bps = (n_large - n_medium) * 8 / (large - medium)
