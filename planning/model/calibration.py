@@ -29,9 +29,9 @@ from gradwire.traces.schedules.schedule import Gate, Op, Schedule
 from gradwire.traces.schedules.sends import Send, Sends
 
 SEGMENT_MESSAGES = 12  # a medium message is this many segments: its alpha has the store-and-forward in it
-LARGE_S = 0.4  # a large message takes about so long
+LARGE_S = 0.3  # a large message takes about so long
 MAX_LARGE_NBYTES = 64 << 20
-N_RESTED, N_SMALL, N_MEDIUM, N_LARGE = 9, 11, 7, 3
+N_RESTED, N_SMALL, N_MEDIUM, N_LARGE = 9, 11, 7, 2
 N_PAIR = N_RESTED + N_SMALL + N_MEDIUM + N_LARGE  # messages of the two ranks, the last of all
 MAX_CROWD = 16  # ranks: with more the machine is as full, and an allreduce takes longer
 CROWD_CHUNKS = (64, 4096)  # bytes that a rank sends in a step
@@ -201,17 +201,17 @@ def rested_s(plan: Plan, queued_ns: Sequence[int], arrived_ns: Sequence[int]) ->
 def fit(plan: Plan, arrived_ns: Sequence[int]) -> Calibration:
     """`arrived_ns[i]` is when send i was in; of the two ranks it left when send i-1 had arrived.
 
-    Both directions use the same cables.  Of medium and of large messages the fastest counts: whatever else
-    happens on the machine only makes them longer, and so does the small congestion window of a direction in
-    which the crowd's queues ended slow start early.  A medium message slowed by it, taken from a large one
-    that is not, was a goodput above the link's rate.
+    Both directions use the same cables.  Of large messages the fastest counts: whatever else happens on the
+    machine only makes them longer.  Of medium ones it is the faster direction's median: where the crowd's
+    queues ended slow start early in the other one, its small congestion window slows these messages but not
+    the large ones, and their difference would be a goodput above the link's rate.
     """
     first = len(plan.schedule.sends) - N_PAIR + N_RESTED
     begins = [arrived_ns[first - 1], *arrived_ns[first:]]
     times = [(b - a) / 1e9 for a, b in zip(begins, arrived_ns[first:], strict=False)]
     counts = [send.nbytes for send in plan.schedule.sends[first:]]
     small = median(times[1:N_SMALL])
-    medium = min(times[N_SMALL : N_SMALL + N_MEDIUM])
+    medium = min(median(times[first_one : N_SMALL + N_MEDIUM : 2]) for first_one in (N_SMALL, N_SMALL + 1))
     large = min(times[N_SMALL + N_MEDIUM :])
     n_medium, n_large = counts[N_SMALL], counts[-1]
     goodput_bps = (n_large - n_medium) * 8 / (large - medium)
