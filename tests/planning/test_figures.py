@@ -89,7 +89,6 @@ def test_a_fat_tree_has_full_bisection(spec: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "is_so"),
     [
-        ("star:hosts=1", True),
         ("star:hosts=4", True),
         ("leaf-spine:leaves=2,spines=1,hosts=2", True),
         ("leaf-spine:leaves=2,spines=2,hosts=2", False),

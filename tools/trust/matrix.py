@@ -25,7 +25,6 @@ from gradwire.emu.options import RunOptions
 from gradwire.emu.records import CAPTURES
 from gradwire.emu.run import run
 from gradwire.emu.watch import RunFailed
-from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.figures import has_one_path
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.refused import Refused
