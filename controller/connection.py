@@ -31,7 +31,7 @@ _RECEIVE_NBYTES = 1 << 16
 _HEADER = struct.Struct(ofp.OFP_HEADER_PACK_STR)
 _KEEPALIVE_S = 5
 _serving = threading.local()
-_listening = logging.getLogger("no connection can be taken any more")
+_ours = logging.getLogger("gradwire.controller")
 
 
 class Malformed(Exception):
@@ -139,7 +139,10 @@ class _Stranger:
 
 
 class Complaints(logging.Handler):
-    """Keeps what the library logs as errors: those about a connection end that, the others are in `lines`."""
+    """Keeps what is logged as errors: those about a connection end that, the others are in `lines`.
+
+    Of the library's a line says which logger it is, of ours the message.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -150,7 +153,8 @@ class Complaints(logging.Handler):
         reason = f"{type(raised).__name__}: {raised}" if raised else record.getMessage().splitlines()[-1]
         connection = getattr(_serving, "connection", None)
         if connection is None:
-            self.lines.append(f"{record.name}: {reason}")
+            what = record.getMessage() if record.name == _ours.name else record.name
+            self.lines.append(f"{what}: {reason}")
         else:
             connection.trouble = connection.trouble or reason
 
@@ -164,16 +168,18 @@ def use_connections() -> None:
 
 
 class _Listener(controller_module.StreamServer):  # type: ignore[misc]
-    """The library's native threads (os-ken 4.2.2) end without a word, whatever was raised in them: nobody
-    would hear that this one has gone, as where no more threads may be started or no more files opened.
+    """The library's listening socket, whose end is logged.
+
+    os-ken 4.2.2's native threads end silently, whatever was raised in them, for example where no thread can
+    be started or no file opened.
     """
 
     def serve_forever(self) -> None:
         """See the library's; an error is logged, so that `Controller.check` raises it."""
         try:
             super().serve_forever()
-        except Exception as error:
-            _listening.exception("%s", error)
+        except Exception:
+            _ours.exception("cannot accept connections any more")
             raise
 
 
@@ -182,5 +188,5 @@ def _serve(accepted: socket.socket, address: object) -> None:
     with closing(SwitchConnection(accepted, address)) as connection:
         try:
             connection.serve()
-        except RuntimeError as error:  # its sender got no thread
-            _listening.exception("%s", error)
+        except RuntimeError:  # its sender got no thread
+            _ours.exception("cannot serve a switch that has connected")

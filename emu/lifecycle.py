@@ -1,8 +1,8 @@
 """The life cycle of a session, and what it and its parent agree on: folder, progress, errors, time limit.
 
 A session is a process in namespaces of its own: whatever it makes there is gone when it is gone.  It says on
-stdout what it does, as JSON Lines (`say`, `follow`), and ends with exit code 0, or with 1 and one line on
-stderr that says why (`errors_in_one_line`, `session`).
+stdout what it does, as JSON Lines (`say`, `follow`), and ends with exit code 0, or with 1 (the prompt:
+`SAID_WHY`) and one line on stderr that says why (`errors_in_one_line`, `session`).
 
 The folder is called NAME.incomplete until everything is in it, so an interrupted run is never taken for a
 whole one.
@@ -22,7 +22,7 @@ from typing import Any
 
 from gradwire.emu.channel import Channel
 from gradwire.emu.kernel import isolate
-from gradwire.emu.watch import ChildProcess, RunFailed, Watch, is_stopped, last_line
+from gradwire.emu.watch import ChildProcess, RunFailed, Watch, how_it_ended, is_stopped, last_line
 from gradwire.planning.plan import BadPlan
 from gradwire.planning.runfiles import INCOMPLETE
 from gradwire.traces.shortages import NO_MEMORY, advised
@@ -31,11 +31,10 @@ from gradwire.traces.units import show_nbytes
 Progress = Callable[[str, dict[str, Any]], None]
 FOR_PEOPLE = (RunFailed, BadPlan, OSError, ValueError)  # errors whose text describes input or machine
 LEAST_FREE_NBYTES = 1 << 20
-SAID = 10  # exit code of a prompt that has said why on stderr; 1 is unshare's, and Python's for a bug
 _END_S = 10.0
 # What unshare of util-linux 2.38 says when SIGKILL ended the process that it started, as the kernel does if
 # memory runs out: it wants to end by the same signal, and asks for what that one never allows.
-_UNSHARE_OF_A_KILLED_ONE = "unshare: sigprocmask unblock failed"
+_UNSHARE_AFTER_SIGKILL = "unshare: sigprocmask unblock failed"
 
 
 @contextmanager
@@ -70,7 +69,7 @@ def session(
     """`python -m module work` in namespaces of its own, which end with this; the descriptor of a `channel`
     to whoever watches is one more argument.  With `underlay` it reaches other machines.
 
-    Raise RunFailed with the last line that it wrote to stderr, if it failed.
+    Raise RunFailed with `why_it_failed`, if it failed.
     """
     log = work / "session.log"
     pipe = subprocess.PIPE
@@ -92,38 +91,40 @@ def session(
         isolate.stop(process)
         child.close()
     if process.returncode:
-        said = last_line(log)
-        raise RunFailed(unexplained(child, said) if not said or was_killed(said) else said)
+        raise RunFailed(why_it_failed(child))
 
 
-def was_killed(said: str) -> bool:
-    """Whether the last line of a session on stderr is unshare's, and not its own, because it was killed."""
-    return said.startswith(_UNSHARE_OF_A_KILLED_ONE)
-
-
-def unexplained(child: ChildProcess, said: str = "") -> str:
-    """Why a session may have died that could not even write why."""
+def why_it_failed(child: ChildProcess) -> str:
+    """The last line that a session wrote to stderr; if it could not even write one, the likeliest reason."""
+    said = last_line(child.log)
+    was_killed = says_that_it_was_killed(said)
+    if said and not was_killed:
+        return said
     folder = child.log.parent
     free = shutil.disk_usage(folder).free
     if free < LEAST_FREE_NBYTES:
         left = f"only {show_nbytes(free)} are left on its disk"
         return f"{folder}: {left}: make room there, or choose another folder"
-    code = -signal.SIGKILL if was_killed(said) else child.process.returncode
-    return f"{child.name}'s main process {how_it_died(code)}: run it again"
+    returncode = -signal.SIGKILL if was_killed else child.process.returncode
+    return f"{child.name}'s main process {how_main_process_ended(returncode)}: run it again"
 
 
-def how_it_died(code: int) -> str:
-    """In words, of a process that could not say it itself."""
-    if code >= 0:
-        return f"died (exit code {code})"
-    name = signal.Signals(-code).name
-    return f"was killed ({name})" + (
-        ", by somebody or by the kernel for want of memory (see dmesg)" if name == "SIGKILL" else ""
-    )
+def says_that_it_was_killed(line: str) -> bool:
+    """Whether the last line of a session on stderr is not its own, but unshare's after a SIGKILL."""
+    return line.startswith(_UNSHARE_AFTER_SIGKILL)
+
+
+def how_main_process_ended(returncode: int) -> str:
+    """`how_it_ended` of a session's process that has not said why itself, and who may have killed it."""
+    by_whom = ", by somebody or by the kernel for want of memory (see dmesg)"
+    return how_it_ended(returncode) + (by_whom if returncode == -signal.SIGKILL else "")
 
 
 def follow(child: ChildProcess, limit_s: float, progress: Progress) -> None:
-    """Pass on what a session says, until it ends.  Raise RunFailed if that takes longer than `limit_s`."""
+    """Pass on what a session says, until it ends.
+
+    Raise RunFailed if that takes longer than `limit_s`, or if it does not exit after its last word.
+    """
     stdout = child.process.stdout
     assert stdout
     deadline = time.monotonic() + limit_s
@@ -138,13 +139,16 @@ def follow(child: ChildProcess, limit_s: float, progress: Progress) -> None:
 
 
 def _await_end(child: ChildProcess) -> None:
-    """It has closed its stdout.  Raise RunFailed if it then stays."""
+    """Wait for a session that has closed its stdout.
+
+    Raise RunFailed if it has not ended after `_END_S` seconds, and say whether a signal stopped it.
+    """
     try:
         child.process.wait(_END_S)
     except subprocess.TimeoutExpired:
-        number = child.process.pid
-        how = "was stopped by a signal" if is_stopped(number) else f"did not end within {_END_S:.0f} s"
-        raise RunFailed(f"{child.name}'s main process ({number}) {how}: run it again") from None
+        pid = child.process.pid
+        how = "was stopped by a signal" if is_stopped(pid) else f"did not end within {_END_S:.0f} s"
+        raise RunFailed(f"{child.name}'s main process ({pid}) {how}: run it again") from None
 
 
 def say(phase: str, **more: object) -> None:

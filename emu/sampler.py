@@ -17,9 +17,10 @@ from gradwire.planning.fabrics.fabric import ETHERNET_NBYTES
 
 SAMPLE_S = 0.02
 MAX_SAMPLES = 30_000  # ten minutes
-PORTS_SHARE = 40  # so much longer than a reading of the ports' counters takes is the time to the next
-QUEUES_SHARE = 100  # so much longer than a reading of the queues takes is the time to the next
-STOPS_SHARE = 20  # and so much longer than to ask after each process
+# The next reading comes after so many times the processor time of this one:
+PORTS_PAUSE = 40  # of the ports' counters
+QUEUES_PAUSE = 100  # of the ports' queues
+STOPS_PAUSE = 20  # of which processes are stopped
 MOST_QUEUES_NBYTES = 64 << 20
 LEAST_TICKS = 20  # in which one more or less, which is luck, is a share of 0.05: of two CPUs in 0.1 s
 
@@ -127,7 +128,7 @@ class QueueReadings:
             self._raw = dict(list(self._raw.items())[::2])
             self._nbytes //= 2
             self._pause_ns = max(2 * self._pause_ns, round(2e9 * SAMPLE_S))
-        self._next_ns = time_ns + max(self._pause_ns, QUEUES_SHARE * (time.thread_time_ns() - before_ns))
+        self._next_ns = time_ns + max(self._pause_ns, QUEUES_PAUSE * (time.thread_time_ns() - before_ns))
 
     def at(self, time_ns: int) -> dict[str, tuple[int, int]]:
         """By interface the bytes that waited and the packets dropped so far; empty if not read then."""
@@ -157,7 +158,7 @@ class StopReadings:
             return
         began_ns = time.thread_time_ns()
         stood = [has_stood(pid) for pid in self._pids]
-        self._next_ns = before_ns + STOPS_SHARE * (time.thread_time_ns() - began_ns)
+        self._next_ns = before_ns + STOPS_PAUSE * (time.thread_time_ns() - began_ns)
         self._seen.append((time.monotonic_ns(), stood))
 
     def stopped_s(self, start_ns: int, end_ns: int) -> tuple[float, ...]:
@@ -171,9 +172,11 @@ class StopReadings:
 
 
 class Samples:
-    """Readings of /proc/net/dev and of the ports' queues, kept as read: parsed when the repeat is over; and
-    more often, which of some processes were stopped.  Of the 768 ports that carry 128 hosts, counters are
-    read for a fortieth of the time: every SAMPLE_S took a fourteenth of all that the run needed of two CPUs.
+    """Readings during a repeat, kept as read and parsed afterwards.
+
+    /proc/net/dev and the ports' queues are read for a fortieth of the time at most, and every `SAMPLE_S`
+    which of some processes were stopped.  Read every `SAMPLE_S`, the 768 ports of 128 hosts took a fourteenth
+    of the run's processor time.
 
     The kernel counts packets of a VXLAN tunnel without the Ethernet header inside it: `tunnels` are the
     interfaces for which that is added.
@@ -200,7 +203,7 @@ class Samples:
                     began_ns = time.thread_time_ns()
                     counters.seek(0)
                     self._raw.append((time_ns, counters.readall()))  # one read gives a page of it
-                    next_ns = time_ns + PORTS_SHARE * (time.thread_time_ns() - began_ns)
+                    next_ns = time_ns + PORTS_PAUSE * (time.thread_time_ns() - began_ns)
                     self._queues.read(netlink, time_ns)
                 self.stops.read()
                 if is_last:

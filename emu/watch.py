@@ -87,7 +87,9 @@ def has_a_child_stood() -> bool:
 
 def _obituary(watched: _Watched) -> str:
     said = last_line(watched.log) if watched.log else ""
-    return f"{watched.name} (process {watched.pid}) {_how(watched.pid)}" + (f": {said}" if said else "")
+    return f"{watched.name} (process {watched.pid}) {_how_it_ended(watched.pid)}" + (
+        f": {said}" if said else ""
+    )
 
 
 def last_line(log: Path) -> str:
@@ -96,14 +98,19 @@ def last_line(log: Path) -> str:
     return lines[-1] if lines else ""
 
 
-def _how(pid: int) -> str:
-    """How it ended, without taking its exit status from whoever waits for it."""
+def how_it_ended(returncode: int) -> str:
+    """In words, how a process ended of which subprocess has this `returncode`."""
+    if returncode >= 0:
+        return f"ended with exit code {returncode}"
+    return f"was killed ({signal.Signals(-returncode).name})"
+
+
+def _how_it_ended(pid: int) -> str:
+    """`how_it_ended`, without taking its exit status from whoever waits for it."""
     status = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     if status is None:
         return "ended"
-    if status.si_code == os.CLD_EXITED:
-        return f"ended with exit code {status.si_status}"
-    return f"was killed ({signal.Signals(status.si_status).name})"
+    return how_it_ended(status.si_status if status.si_code == os.CLD_EXITED else -status.si_status)
 
 
 @contextmanager
@@ -180,7 +187,5 @@ class ChildProcess:
             self.process.wait(_END_S)
         said = last_line(self.log)
         code = self.process.returncode
-        how = "stopped talking" if code is None else f"ended with exit code {code}"
-        if code is not None and code < 0:
-            how = f"was killed ({signal.Signals(-code).name})"
+        how = "stopped talking" if code is None else how_it_ended(code)
         return f"{self.name} {how}" + (f": {said}" if said else "")

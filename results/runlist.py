@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter
 
+from gradwire.emu.inject.options import REQUEST, RUN_FOLDER
 from gradwire.planning.capturefabric import MANIFEST
 from gradwire.planning.runfiles import INCOMPLETE, BadRun, check_folder
 from gradwire.results.matrixfile import RESULT, About, Matrix, checked_value, read_result
@@ -18,7 +19,7 @@ from gradwire.results.row import REFUSED, Row
 
 Kind = Literal["runs", "trust", "reproduction", "injection", "capture", "unknown"]
 REPRODUCTION = "gradwire.reproduction/1"
-INJECTED = Path("inject", "inject.json")  # what `inject` leaves in the folder of its results
+INJECTION_REQUEST = Path(RUN_FOLDER, REQUEST)  # what `inject` leaves in the folder of its results
 PLANS = "*/plan.json"  # of the runs in a folder, also of those that are not complete
 
 
@@ -65,7 +66,7 @@ def _listed(folder: Path) -> ListedRun | None:
 
 def _others(folder: Path, nbytes: int) -> ListedRun | None:
     """Of a folder without a result of its own."""
-    if (folder / INJECTED).is_file():
+    if (folder / INJECTION_REQUEST).is_file():
         return ListedRun(folder.name, "injection", nbytes=nbytes)
     if (folder / MANIFEST).exists() and any(folder.glob("*.pcap*")):
         return ListedRun(folder.name, "capture", nbytes=nbytes)

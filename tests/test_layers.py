@@ -126,6 +126,7 @@ FOR_RESULTS = {
     "emu.disturbance",
     "emu.options",
     "emu.events",
+    "emu.inject.options",
     "emu.records",
 }
 # A generator with a seed of its own is a value like any other; the module's shared one is not.

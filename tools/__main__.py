@@ -11,7 +11,7 @@ from types import ModuleType
 
 from gradwire.tools.cli import main
 from gradwire.tools.exits import report
-from gradwire.traces.memory import limits_leave_nbytes
+from gradwire.traces.memory import left_by_limits_nbytes
 
 # New objects after which Python looks for unreachable ones.  Nearly all of a command's, its modules to begin
 # with, live to its end; to walk them after every 700 took 6 % of an inspect.
@@ -20,16 +20,19 @@ COLLECT_AFTER = 100_000
 _NUMPY_NBYTES = 96 << 20
 
 
-class _RoomForNumpy(MetaPathFinder):
-    """Looks at the limits of this process before numpy is loaded: its OpenBLAS takes 40 MiB for each
-    processor, and where a limit refuses that it ends the process, with words of its own.
+class _NumpyWithinLimits(MetaPathFinder):
+    """Called before numpy is loaded, whose OpenBLAS reserves 40 MiB for each thread and ends the process with
+    its own message where a limit refuses them.
+
+    Where this process has a limit, OpenBLAS gets one thread (set in the environment, so child processes get
+    it too); where there is still too little room, `find_spec` raises MemoryError.
     """
 
     def find_spec(
         self, name: str, _path: Sequence[str] | None, _target: ModuleType | None = None, /
     ) -> ModuleSpec | None:
         """Raise MemoryError where there is too little room; it finds no module itself."""
-        if name == "numpy" and (left := limits_leave_nbytes()) is not None:
+        if name == "numpy" and (left := left_by_limits_nbytes()) is not None:
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
             if left < _NUMPY_NBYTES:
                 raise MemoryError
@@ -38,7 +41,7 @@ class _RoomForNumpy(MetaPathFinder):
 
 def run() -> None:
     gc.set_threshold(COLLECT_AFTER)
-    sys.meta_path.insert(0, _RoomForNumpy())
+    sys.meta_path.insert(0, _NumpyWithinLimits())
     # A polite kill takes everything down as Ctrl-C does: what was started is stopped on the way out.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.default_int_handler)

@@ -19,7 +19,7 @@ from typer.exceptions import TyperException
 from gradwire import COMMAND
 from gradwire.tools.console import plain
 from gradwire.traces.plugins import bug_of, whose
-from gradwire.traces.shortages import NO_MEMORY, advice, advised
+from gradwire.traces.shortages import NO_MEMORY, advice, advised, is_lack_of_memory
 
 MISSING = f"sudo {COMMAND} setup" if COMMAND != "gradwire" else "pip install 'gradwire[emulation,tools]'"
 FAULT = 1  # the input or the machine
@@ -27,7 +27,6 @@ NOT_VALID = 3  # it ran, but a result cannot be relied on, or is not as it shoul
 NOT_EXPECTED = 4  # it ran, and something is not as a lab expects it
 INTERRUPTED = 130
 NOBODY_READS = 1  # as Rich leaves when its output breaks
-_NO_ROOM_FOR_A_LIBRARY = "failed to map segment from shared object"  # glibc's dynamic linker
 SHOW_TRACEBACK = "GRADWIRE_TRACEBACK"
 P = ParamSpec("P")
 
@@ -76,10 +75,7 @@ def report(error: BaseException) -> int:
             return FAULT
         case SystemExit():
             return _exit_code(error)
-        case MemoryError():
-            _tell(NO_MEMORY)
-            return FAULT
-        case ImportError() if _NO_ROOM_FOR_A_LIBRARY in str(error):
+        case _ if is_lack_of_memory(error):
             _tell(NO_MEMORY)
             return FAULT
     _report_fault(error)
@@ -92,7 +88,7 @@ def _report_fault(error: BaseException) -> None:
     if plugin is None and missing.partition(".")[0] not in ("", "gradwire"):
         _tell(f"the Python package {missing} is missing: run: {MISSING}")
         return
-    is_bug = not is_for_people(error) and not _is_for_want(error)
+    is_bug = not is_for_people(error) and not _is_shortage(error)
     if is_bug or os.environ.get(SHOW_TRACEBACK):
         _print_traceback(error)
     if not is_bug:
@@ -108,8 +104,8 @@ def is_for_people(error: BaseException) -> bool:
     return ours or isinstance(error, ValueError | OSError)
 
 
-def _is_for_want(error: BaseException) -> bool:
-    """Whether a limit was reached of which Python has no error of its own: no thread can be started."""
+def _is_shortage(error: BaseException) -> bool:
+    """Whether a limit was reached for which Python raises a bare RuntimeError (`can't start new thread`)."""
     return type(error) is RuntimeError and bool(advice(str(error)))
 
 

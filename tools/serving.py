@@ -18,11 +18,11 @@ from gradwire.tools.folderview import file_of, is_folder, names_of, opened, quot
 from gradwire.tools.live.audience import stranger
 from gradwire.tools.live.view import LOOPBACK, over_ssh
 
-MOST_AT_ONCE = 16  # answers
-MOST_CONNECTIONS = 256  # with those that have asked for nothing yet
+MOST_ANSWERS = 16  # sent at the same time
+MOST_CONNECTIONS = 256  # open at the same time, most of them perhaps silent
 BLOCK_NBYTES = 1 << 16
 PATIENCE_S = 10.0  # for a request to arrive, and for each part of the answer to be taken
-_LOOK_S = 0.1  # for the room of somebody who was let go
+_LOOK_S = 0.1  # for a connection that was shut down to be closed, before the next one is
 _NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _PARTS = f"{_NOTHING}; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 _OF_LISTING = _PARTS  # ours, so it needs no sandbox
@@ -45,8 +45,8 @@ Listing = Callable[[int, tuple[str, ...]], str]
 class FolderServer(ThreadingHTTPServer):
     """Serves the folder behind a descriptor; `listing` makes the page of one in it, at these names.
 
-    A place among those who get an answer is taken when a request has come whole: who connects and asks for
-    nothing, as browsers do for a page to come, keeps nobody from it.
+    A connection counts among the `MOST_ANSWERS` only once its request is complete.  So a connection that asks
+    for nothing, as browsers open them in advance, delays nobody.
     """
 
     daemon_threads = True
@@ -54,25 +54,25 @@ class FolderServer(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def __init__(self, port: int, root: int, listing: Listing) -> None:
-        self._room = threading.BoundedSemaphore(MOST_CONNECTIONS)
-        self._places = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self._open_connections = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._answers = threading.BoundedSemaphore(MOST_ANSWERS)
         self._silent: dict[socket.socket, None] = {}  # the oldest first
         super().__init__((LOOPBACK, port), partial(_Handler, root, listing))
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """See ThreadingMixIn; where there is no room, whoever was silent for longest is let go."""
-        while not self._room.acquire(blocking=False):
-            with suppress(StopIteration, KeyError, OSError):  # they have asked, or have gone, just now
+        """See ThreadingMixIn; of too many connections the one that was silent for longest is shut down."""
+        while not self._open_connections.acquire(blocking=False):
+            with suppress(StopIteration, KeyError, OSError):  # it has just asked for something, or has gone
                 oldest = next(iter(list(self._silent)))
                 del self._silent[oldest]
                 oldest.shutdown(socket.SHUT_RDWR)
-            if self._room.acquire(timeout=_LOOK_S):
+            if self._open_connections.acquire(timeout=_LOOK_S):
                 break
         self._silent[request] = None
         try:
             super().process_request(request, client_address)
         except RuntimeError:  # no thread may be started: a limit of the user's processes
-            self._forget(request)
+            self._closed(request)
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -80,17 +80,17 @@ class FolderServer(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._forget(request)
+            self._closed(request)
 
-    def _forget(self, connection: socket.socket) -> None:
+    def _closed(self, connection: socket.socket) -> None:
         self._silent.pop(connection, None)
-        self._room.release()
+        self._open_connections.release()
 
     @contextmanager
-    def place_for(self, connection: socket.socket) -> Iterator[None]:
-        """Wait for a place for an answer, and hold it."""
+    def answering(self, connection: socket.socket) -> Iterator[None]:
+        """Wait until one more answer may be sent, and count it while this is open."""
         self._silent.pop(connection, None)
-        with self._places:
+        with self._answers:
             yield
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -127,7 +127,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         assert isinstance(self.server, FolderServer)
         try:
-            with self.server.place_for(self.connection), opened(self._root, names) as fd:
+            with self.server.answering(self.connection), opened(self._root, names) as fd:
                 self._show(fd, names)
         except PermissionError:
             self.send_error(http.HTTPStatus.FORBIDDEN, "The user who runs gradwire serve may not read this.")

@@ -47,7 +47,8 @@ class LoggedEvent(BaseModel):
 class RankLog(BaseModel):
     """One rank's log; keys beyond these are the job's own business.
 
-    `waited` is how long its threads waited for a processor, together, as a share of the time.
+    `waited` is how long its threads waited for a processor, added up over the threads, as a share of the
+    training's time; None where the rank did not measure it.
     """
 
     model_config = ConfigDict(frozen=True)

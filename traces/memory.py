@@ -30,8 +30,8 @@ def free_nbytes() -> int:
     return max(0, min(known, default=UNKNOWN_NBYTES))
 
 
-def limits_leave_nbytes() -> int | None:
-    """What limits on this process leave of its memory; None if there is none."""
+def left_by_limits_nbytes() -> int | None:
+    """How many bytes the limits on this process (ulimit -v, -d) leave; None if it has no limit."""
     return min(_own_limits(), default=None)
 
 

@@ -159,11 +159,9 @@ class Settings(BaseModel):
 
 
 def read_settings(path: Path) -> dict[str, int]:
-    """The ranks that a file like trace.yaml gives, by address."""
-    from gradwire.traces.plainyaml import (
-        compose,
-        value_of,
-    )  # YAML is slow to import, and few have such a file
+    """The ranks that a file like trace.yaml gives, by address.  Raise BadTrace, OSError."""
+    # YAML is slow to import, and few captures have such a file.
+    from gradwire.traces.plainyaml import compose, value_of
 
     octets = read_at_most(path, MAX_SETTINGS_NBYTES)
     if len(octets) > MAX_SETTINGS_NBYTES:

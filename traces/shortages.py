@@ -3,18 +3,19 @@
 import re
 
 NO_MEMORY = (
-    "not enough memory in the machine, or within this process's limit (ulimit -v, a container's limit): "
-    "give it more memory, or less to do"
+    "not enough memory: the machine has too little, or a limit on this process (ulimit -v or -d, or its "
+    "container's) is reached: raise the limit, or choose a smaller job"
 )
-_MEMORY = "give it more memory, or less to do (ulimit -v, a container's limit)"
+_MEMORY = "raise the memory limit (ulimit -v or -d, or the container's), or choose a smaller job"
+_NO_ROOM_FOR_A_LIBRARY = "failed to map segment from shared object"  # glibc's dynamic linker
 _WORDS = (  # strerror(3) of glibc, and others' own
-    ("Too many open files in system", "raise the machine's limit of open files (sysctl fs.file-max)"),
-    ("Too many open files", "raise the limit of open files (ulimit -n)"),
-    ("File too large", "raise the limit of a file's size (ulimit -f)"),
+    ("Too many open files in system", "raise the machine's limit on open files (sysctl fs.file-max)"),
+    ("Too many open files", "raise the limit on open files (ulimit -n)"),
+    ("File too large", "raise the limit on file size (ulimit -f)"),
     ("Cannot allocate memory", _MEMORY),
     ("Memory allocation still failed", _MEMORY),  # OpenBLAS
     ("MemoryError", _MEMORY),
-    ("can't start new thread", "raise the limit of processes (ulimit -u) or of memory (ulimit -v)"),
+    ("can't start new thread", "raise the limit on processes (ulimit -u) or on memory (ulimit -v)"),
 )
 _NUMBER = re.compile(r"\[Errno \d+\] ")  # Python's, before the system's own words
 
@@ -24,6 +25,13 @@ def advice(text: str) -> str:
     if "ulimit" in text:
         return ""
     return next((how for words, how in _WORDS if words in text), "")
+
+
+def is_lack_of_memory(error: BaseException) -> bool:
+    """Whether memory was refused, to Python itself or to a shared library that was to be loaded."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, ImportError) and _NO_ROOM_FOR_A_LIBRARY in str(error)
+    )
 
 
 def advised(text: str) -> str:

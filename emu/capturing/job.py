@@ -14,7 +14,7 @@ from typing import IO, Any
 from gradwire.emu.capturing import hosts
 from gradwire.emu.capturing.request import BESIDE, CaptureRequest
 from gradwire.emu.interpreter import python
-from gradwire.emu.watch import ChildProcess, Watch, running
+from gradwire.emu.watch import ChildProcess, Watch, how_it_ended, running
 from gradwire.planning.fabrics.fabric import HOST_PORT, Fabric, interface
 
 IMPORT_S = 180.0
@@ -69,8 +69,7 @@ class RankProcesses:
                 return self._cut(f"it had not ended after {limit_s:g} s (--limit)")
 
     def _failure(self, name: str) -> str:
-        code = self.processes[name].returncode
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        how = how_it_ended(self.processes[name].returncode)
         said = self.outputs[name].read_text(errors="replace").strip().splitlines()
         return f"{name} {how}" + (f": {said[-1][:300]}" if said else "")
 

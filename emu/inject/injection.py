@@ -8,7 +8,7 @@ import numpy as np
 
 from gradwire.emu import deadlines
 from gradwire.emu.inject.counts import InjectionCounts
-from gradwire.emu.inject.options import InjectOptions
+from gradwire.emu.inject.options import REQUEST, InjectOptions
 from gradwire.emu.inject.preparation import Prepared
 from gradwire.emu.inject.result import Injection, result
 from gradwire.emu.inject.times import read_times
@@ -62,7 +62,7 @@ def _write_inputs(prepared: Prepared, options: InjectOptions, duration_s: float,
         "period_ns": prepared.period_ns,
         "duration_s": duration_s,
     }
-    write_whole(work / "inject.json", json.dumps(request, indent=1) + "\n")
+    write_whole(work / REQUEST, json.dumps(request, indent=1) + "\n")
     frames = prepared.frames
     np.savez(
         work / "packets.npz",

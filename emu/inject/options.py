@@ -10,6 +10,8 @@ RECORDED, PPS, RATE, TOPSPEED = "recorded", "pps", "rate", "topspeed"
 STAR_RATE = "10G"  # faster than this machine sends: the star changes as little as can be
 MAX_PACKETS = 4_000_000  # sent in all: some 250 octets of memory each
 MAX_LOOPS = 100_000
+RUN_FOLDER = "inject"  # in the folder of the command's results
+REQUEST = "inject.json"  # in the run's folder; it says what was to be done
 
 
 @dataclass(frozen=True, slots=True)

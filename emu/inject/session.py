@@ -1,8 +1,8 @@
 """One injection, inside its namespaces: network, switch, controller, captures at every port, the sender.
 
-`python -m gradwire.emu.inject.session FOLDER` reads `inject.json` and `packets.npz` there, says what it does
-as JSON Lines on stdout, leaves `sent.npz`, `counted.json` and the captures, and ends with exit code 0, or 1
-and one line on stderr.
+`python -m gradwire.emu.inject.session FOLDER` reads the request (`REQUEST`) and `packets.npz` there, says
+what it does as JSON Lines on stdout, leaves `sent.npz`, `counted.json` and the captures, and ends with exit
+code 0, or 1 and one line on stderr.
 """
 
 import json
@@ -16,6 +16,7 @@ from pathlib import Path
 from gradwire.emu import sampler
 from gradwire.emu.emulation import in_force
 from gradwire.emu.inject.counts import InjectionCounts
+from gradwire.emu.inject.options import REQUEST
 from gradwire.emu.inject.sender import own_processor
 from gradwire.emu.interpreter import python
 from gradwire.emu.kernel.namespaces import inside
@@ -38,7 +39,7 @@ _BEYOND_S = 60.0  # how much longer than its last deadline the sender may take
 
 
 def main(folder: Path) -> None:
-    request = json.loads((folder / "inject.json").read_text())
+    request = json.loads((folder / REQUEST).read_text())
     fabric, hosts = fabric_from_json(request["fabric"]), request["hosts"]
     mine, others = own_processor()
     os.sched_setaffinity(0, others)  # what is started from here on stays there

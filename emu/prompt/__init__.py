@@ -1,0 +1,3 @@
+"""The prompt of a fabric, in namespaces of its own: `python -m gradwire.emu.prompt`."""
+
+SAID_WHY = 10  # exit code after a line on stderr that says why; 1 is unshare's, and Python's for a bug

@@ -23,12 +23,13 @@ from gradwire.emu.channel import Channel
 from gradwire.emu.emulation import OPENFLOW_PORT, Emulation, in_force
 from gradwire.emu.interpreter import PROGRAMS
 from gradwire.emu.kernel.isolate import PRIVATE
-from gradwire.emu.lifecycle import SAID, errors_in_one_line
+from gradwire.emu.lifecycle import errors_in_one_line
 from gradwire.emu.looks import Looks, watched
 from gradwire.emu.machines.machine import assembled
 from gradwire.emu.network.net import emulated
 from gradwire.emu.options import Software
 from gradwire.emu.project import PROJECT
+from gradwire.emu.prompt import SAID_WHY
 from gradwire.emu.prompt.farnodes import add_far_nodes
 from gradwire.emu.prompt.hosts import Prompt
 from gradwire.emu.switch import ofctl, ovs
@@ -44,7 +45,7 @@ _SHOWN_FAILURES = 3
 
 
 def main(options: dict[str, Any], channel: Channel | None = None) -> int:
-    """The exit code: SAID if a command of the script failed."""
+    """The exit code: SAID_WHY if a command of the script failed."""
     fabric = parse_fabric(options["fabric"])
     script = sys.stdin.read().splitlines() if options["script"] else None
     software = Software(options["switch"], options["controller"])
@@ -80,7 +81,7 @@ def main(options: dict[str, Any], channel: Channel | None = None) -> int:
         f"gradwire: {options['script']}: {n_lines} failed: {show_first(failed, _SHOWN_FAILURES, '; ')}",
         file=sys.stderr,
     )
-    return SAID
+    return SAID_WHY
 
 
 def _set_environment(scapy_start: str) -> None:
@@ -120,5 +121,5 @@ def _with_rules(emulation: Emulation, change: Callable[[str, str], None]) -> Cal
 
 
 if __name__ == "__main__":
-    with errors_in_one_line("gradwire: ", SAID):
+    with errors_in_one_line("gradwire: ", SAID_WHY):
         sys.exit(main(json.loads(sys.argv[1]), *map(Channel.inherited, map(int, sys.argv[2:]))))

@@ -220,7 +220,7 @@ class Loop:
         """Announce the receives of a slot that may be announced."""
         for number in self._matching.answering(key):
             self._notify(key[0], Opcode.RECV_READY, self._sends[number])
-            self._agree(number)
+            self._end_ready(number)
 
     def _queue_ready(self, key: Key) -> None:
         """Queue the sends of a slot that may leave, now or after their delay."""
@@ -248,9 +248,10 @@ class Loop:
         connection.queue_data(preamble, memoryview(data), number)  # type: ignore[arg-type]
         return connection
 
-    def _agree(self, number: int) -> None:
+    def _end_ready(self, number: int) -> None:
+        """One end of a receive has become ready for it."""
         if self._outbox:
-            self._outbox.agree(number, self._sends[number].op, time.monotonic())
+            self._outbox.end_ready(number, self._sends[number].op, time.monotonic())
 
     def _leave(self) -> None:
         """Queue what leaves next, where sends of one operation are under way at a time.
@@ -293,7 +294,7 @@ class Loop:
                 self._answer(key)
                 self._flush(connection)
                 if number is not None:
-                    self._agree(number)
+                    self._end_ready(number)
                     self._do(self._state.asked(number))
             elif header.opcode == Opcode.DATA:
                 self._begin_body(connection, key, header.length)

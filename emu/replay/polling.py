@@ -7,8 +7,10 @@ _FD_SETSIZE = 1024  # select(2) knows no larger descriptors
 
 
 def events_within(poll: select.epoll, timeout_s: float) -> list[tuple[int, int]]:
-    """What happens within `timeout_s`, to the microsecond: epoll counts in milliseconds, rounded up, so that
-    a parameter server that computes for 0.3 ms took 1.2.
+    """`(descriptor, mask)` as epoll gives them; empty after `timeout_s` seconds.
+
+    epoll waits for whole milliseconds, rounded up, so that a parameter server that computes for 0.3 ms took
+    1.2.  `select`, which counts microseconds, waits for the part of a millisecond that is left.
     """
     if poll.fileno() >= _FD_SETSIZE:
         return poll.poll(timeout_s)

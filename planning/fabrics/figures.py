@@ -103,3 +103,8 @@ def shortest_paths(fabric: Fabric) -> tuple[tuple[int, ...], int, float | None]:
             n_pairs += pairs
             n_switches += pairs * (far[switch] + 1)
     return tuple(sorted(numbers)), diameter, n_switches / n_pairs if n_pairs else None
+
+
+def has_one_path(fabric: Fabric) -> bool:
+    """Whether no two hosts have a choice of shortest paths."""
+    return set(shortest_paths(fabric)[0]) <= {1}  # a single host has none to anybody

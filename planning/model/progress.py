@@ -84,7 +84,6 @@ class Progress:
         self._notices = Notices({(a, b, slot) for a, b, slot in lanes if (b, a, slot) in lanes})
         self._noticed_s: dict[Lane, float] = {}  # when the last came
         self._outboxes = self._made_outboxes()
-        self._agreed: set[int] = set()  # items that one end is ready for, until the other is
         self._changed: dict[int, None] = {}  # ranks whose outboxes have
         self._queues = Queues(schedule.locks)
         self._taking = self._link_locks()
@@ -263,14 +262,11 @@ class Progress:
             if outbox.ask_again_s < inf:
                 heappush(self._timers, (outbox.ask_again_s, LEAVE, rank))
 
-    def _agree(self, number: int) -> None:
-        """One end of a send is ready for it; when both are, it is on its way to the other."""
-        if self._outboxes is None:
-            return
-        if number in self._agreed:
+    def _end_ready(self, number: int) -> None:
+        """One end of a send has become ready for it."""
+        if self._outboxes:
             op, ranks, _, _ = self._items[number]
-            self._outboxes[ranks[1]].coming(op, self._now_s)
-        self._agreed ^= {number}
+            self._outboxes[ranks[1]].end_ready(number, op, self._now_s)
 
     def _came(self, number: int) -> None:
         if self._outboxes and number < self._n_sends:
@@ -415,14 +411,14 @@ class Progress:
         that.
         """
         op = self._items[item].op
-        self._agree(item)
+        self._end_ready(item)
         if self._hosts and (self._schedule.ops[op].rendezvous or op in self._queues):
             heappush(self._timers, (self._now_s + self._hosts.wire_s, ASKED, item))
 
     def _announce(self, items: Iterable[int]) -> None:
         for item in items:
             self._handing.append((self._items[item].op, RECEIVER_READY, item))
-            self._agree(item)
+            self._end_ready(item)
 
     def _take_notice(self, hosts: HostCosts, send: int) -> None:
         """The source handles notices of one slot that come together as if they were one."""

@@ -116,15 +116,19 @@ __main__._end(__main__.main())
 """
 
 
-@pytest.mark.parametrize("n", [0, 1], ids=["none", "the-connections-alone"])
-def test_it_ends_with_the_reason_where_no_thread_can_be_started_for_a_switch(n: int) -> None:
+@pytest.mark.parametrize(
+    ("n", "what"),
+    [(0, "cannot accept connections any more"), (1, "cannot serve a switch that has connected")],
+    ids=["none", "the-connections-alone"],
+)
+def test_it_ends_with_the_reason_where_no_thread_can_be_started_for_a_switch(n: int, what: str) -> None:
     code = THREADLESS.format(n=n)
     with (
         running(command=(sys.executable, "-c", code, "--fabric", SPEC, "--port")) as controller,
         connect(controller.port, threading.Event()),
     ):
         said = controller.failure()
-    assert said == ("controller: no connection can be taken any more: RuntimeError: can't start new thread")
+    assert said == f"controller: {what}: RuntimeError: can't start new thread"
 
 
 def test_it_listens_at_its_address_and_nowhere_else() -> None:

@@ -15,9 +15,9 @@ from gradwire.traces.shortages import NO_MEMORY
 
 
 @pytest.mark.parametrize(
-    ("free", "said"), [(4096, "left on its disk"), (1 << 30, r"main process died \(exit code 1\)")]
+    ("free", "said"), [(4096, "left on its disk"), (1 << 30, r"main process ended with exit code 1: run")]
 )
-def test_a_process_that_died_in_silence_on_a_full_disk_names_the_disk(
+def test_a_session_that_ended_in_silence_on_a_full_disk_names_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, said: str
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
@@ -28,7 +28,9 @@ def test_a_process_that_died_in_silence_on_a_full_disk_names_the_disk(
 def fail_in_silence(work: Path) -> None:
     with subprocess.Popen(["false"], text=True) as process:
         process.wait()
-    raise RunFailed(lifecycle.unexplained(ChildProcess("the run", process, work / "session.log")))
+    log = work / "session.log"
+    log.touch()
+    raise RunFailed(lifecycle.why_it_failed(ChildProcess("the run", process, log)))
 
 
 def test_a_folder_that_is_deleted_in_mid_run_is_said_to_be(tmp_path: Path) -> None:
@@ -98,10 +100,19 @@ def test_a_session_that_was_killed_says_so_and_not_what_unshare_says_of_it(tmp_p
         assert it.stderr
         (tmp_path / "session.log").write_text(it.stderr.read())
     child = ChildProcess("the run", it, tmp_path / "session.log")
-    said = last_line(child.log)
-    assert lifecycle.was_killed(said)
-    assert "the run's main process was killed (SIGKILL)" in lifecycle.unexplained(child, said)
-    assert lifecycle.unexplained(child, said).endswith(": run it again")
+    assert lifecycle.says_that_it_was_killed(last_line(child.log))
+    assert lifecycle.why_it_failed(child) == (
+        "the run's main process was killed (SIGKILL), by somebody or by the kernel for want of memory "
+        "(see dmesg): run it again"
+    )
+
+
+def test_a_session_that_failed_is_quoted(tmp_path: Path) -> None:
+    with subprocess.Popen(["false"], text=True) as process:
+        process.wait()
+    (tmp_path / "session.log").write_text("rank 3 is up\nno room for 4 switches\n")
+    child = ChildProcess("the run", process, tmp_path / "session.log")
+    assert lifecycle.why_it_failed(child) == "no room for 4 switches"
 
 
 def test_a_session_that_a_signal_stops_at_its_end_is_named_and_not_waited_for(

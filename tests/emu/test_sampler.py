@@ -13,7 +13,7 @@ from gradwire.emu import sampler
 from gradwire.emu.kernel.rtnetlink import encoded
 from gradwire.emu.sampler import (
     SAMPLE_S,
-    STOPS_SHARE,
+    STOPS_PAUSE,
     Machine,
     QueueReadings,
     Samples,
@@ -100,12 +100,12 @@ def test_an_interfaces_columns_are_read_even_where_no_space_follows_its_name() -
     ]
 
 
-@pytest.mark.parametrize("stops_share", [STOPS_SHARE, 10**6])  # with the latter each is asked only once
+@pytest.mark.parametrize("stops_pause", [STOPS_PAUSE, 10**6])  # with the latter each is asked only once
 @pytest.mark.parametrize("stopped_s", [0.002, 5 * SAMPLE_S])
 def test_a_stopped_child_is_seen_however_short_it_was(
-    stopped_s: float, stops_share: int, monkeypatch: pytest.MonkeyPatch
+    stopped_s: float, stops_pause: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampler, "STOPS_SHARE", stops_share)
+    monkeypatch.setattr(sampler, "STOPS_PAUSE", stops_pause)
     with subprocess.Popen(["sleep", "60"]) as stopped, subprocess.Popen(["sleep", "60"]) as left:
         try:
             samples = Samples([stopped.pid, left.pid])
@@ -131,7 +131,7 @@ def test_a_stopped_child_is_seen_however_short_it_was(
 def test_where_counters_take_long_to_read_they_are_read_less_often_but_first_and_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sampler, "PORTS_SHARE", 10**6)
+    monkeypatch.setattr(sampler, "PORTS_PAUSE", 10**6)
     samples = Samples([os.getpid()])
     with samples.taken():
         time.sleep(6 * SAMPLE_S)

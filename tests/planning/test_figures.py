@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.planning.fabrics.figures import figures, oversubscription
+from gradwire.planning.fabrics.figures import figures, has_one_path, oversubscription
 from gradwire.planning.fabrics.spec import parse_fabric
 
 POD = Path(__file__).parents[2] / "docs" / "examples" / "pod.yaml"
@@ -84,3 +84,16 @@ def test_a_leaf_spines_worst_even_cut_is_as_bad_as_its_oversubscription(
 def test_a_fat_tree_has_full_bisection(spec: str) -> None:
     found = figures(parse_fabric(spec))
     assert found.bisection.bps == found.full_bps == len(parse_fabric(spec).hosts) // 2 * 100_000_000
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_so"),
+    [
+        ("star:hosts=4", True),
+        ("leaf-spine:leaves=2,spines=1,hosts=2", True),
+        ("leaf-spine:leaves=2,spines=2,hosts=2", False),
+        ("bigraph:n=4,m=2", False),
+    ],
+)
+def test_two_hosts_have_one_path_unless_they_meet_at_several_switches(spec: str, is_so: bool) -> None:
+    assert has_one_path(parse_fabric(spec)) is is_so

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.real.test_commands import CARRIED_OUT, gradwire
-from tests.real.uncalibrated import uncalibrated
+from tests.real.commands import CARRIED_OUT, gradwire, with_given_calibration
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
@@ -63,7 +62,7 @@ class Run(NamedTuple):
 def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     """The same allreduce added up by switches, and round a ring of hosts."""
     out = tmp_path_factory.mktemp("sums") / "runs"
-    done = uncalibrated(
+    done = with_given_calibration(
         *("bench", "allreduce", "-b", str(NBYTES), "--repeat", str(REPEATS), "--fabric", request.param),
         *("--algorithm", "ina", "--algorithm", "ring", "--out", str(out), "--json"),
     )

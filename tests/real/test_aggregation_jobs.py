@@ -24,8 +24,7 @@ from gradwire.planning.plan import Plan, load
 from gradwire.results.audit.runaudit import audit_run, middle
 from gradwire.results.audit.runfigures import aggregation_row
 from gradwire.traces.making.collectives import made_allreduce
-from tests.real.test_commands import CARRIED_OUT, PS, gradwire, rows
-from tests.real.uncalibrated import uncalibrated
+from tests.real.commands import CARRIED_OUT, PS, gradwire, rows, with_given_calibration
 
 pytestmark = pytest.mark.real
 
@@ -172,7 +171,7 @@ def two_jobs(folder: Path, switch_slots: int) -> tuple[dict[str, Any], str, str,
     # A busy machine adds notes, of which without --verbose some are left out.
     out = ("--out", str(folder / "runs"), "--html", str(folder / "page.html"), "--verbose")
     common = ("bench", "allreduce", "-b", "512KiB", "--ranks", "4", "--jobs", "2", "--ina", "on", "-n", "1")
-    done = uncalibrated(
+    done = with_given_calibration(
         *common,
         *("--fabric", "star:hosts=8,rate=50M", "--slots", "64", "--switch-slots", str(switch_slots)),
         *out,
@@ -238,7 +237,7 @@ def test_a_parameter_server_gets_one_sum_in_place_of_four_pushes(tmp_path: Path)
 def test_a_captured_training_with_and_without_aggregation_on_two_fabrics_is_one_table_and_one_page(
     tmp_path: Path,
 ) -> None:
-    done = uncalibrated(
+    done = with_given_calibration(
         *("replay", RESNET, "--fabric", "fat-tree:k=4,rate=50M"),
         *("--fabric", "bigraph:n=4,m=2,rate=50M"),
         *("--ina", "off,on", "--iteration", "1", "--scale-bytes", "1/16", "--compute", "none", "-n", "1"),

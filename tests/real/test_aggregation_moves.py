@@ -16,9 +16,8 @@ from gradwire.planning.failures import Failure, parse_failures
 from gradwire.planning.plan import Plan, load
 from gradwire.planning.trees.tree import Tree
 from gradwire.traces.making.collectives import made_allreduce
-from tests.real.test_commands import CARRIED_OUT
+from tests.real.commands import CARRIED_OUT, with_given_calibration
 from tests.real.test_run import carried_out, plan_of
-from tests.real.uncalibrated import uncalibrated
 
 pytestmark = pytest.mark.real
 
@@ -101,7 +100,7 @@ def test_of_two_jobs_that_one_spine_has_no_room_for_one_is_done_by_hosts_and_the
         return experiment.plan_of(experiment.Cell(parse_fabric(spec), "ina", "linear", "ecmp"), job)
 
     failing = next(spine for spine in ("spine0", "spine1") if root(planned(spine).trees[0]) == spine)
-    done = uncalibrated(
+    done = with_given_calibration(
         *("bench", "allreduce", "-b", str(nbytes), "--ranks", "2", "--jobs", "2", "--ina", "on", "-n", "1"),
         *("--fabric", spec, "--switch-slots", "12", "--out", str(tmp_path / "runs"), "--verbose"),
         *(option for leaf in (0, 2) for option in ("--fail", f"leaf{leaf}-{failing}@0.1")),

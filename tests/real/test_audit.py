@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.real.test_commands import CARRIED_OUT, gradwire
-from tests.real.uncalibrated import uncalibrated
+from tests.real.commands import CARRIED_OUT, gradwire, with_given_calibration
 
 pytestmark = pytest.mark.real
 
@@ -19,7 +18,7 @@ FABRIC = "leaf-spine:leaves=2,spines=2,hosts=2,rate=20M"
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An allreduce on four hosts in two repeats; its flows share the two spines by hash."""
     out = tmp_path_factory.mktemp("audit") / "runs"
-    done = uncalibrated(
+    done = with_given_calibration(
         *("bench", "allreduce", "-b", "256KiB", "--repeat", "2", "--fabric", FABRIC),
         *("--algorithm", "halving-doubling", "--out", str(out), "--json"),
     )

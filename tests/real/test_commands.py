@@ -2,38 +2,16 @@
 
 import json
 import re
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gradwire.emu.project import PROJECT
-from tests.real.uncalibrated import uncalibrated
+from tests.real.commands import CARRIED_OUT, PS, gradwire, rows, with_given_calibration
 
 pytestmark = pytest.mark.real
 
-PS = "traces/samples/ps_1srv_4wk"
 SMALL = ("--compute", "none", "--scale-bytes", "1/16", "--iteration", "1", "--repeat", "1")
-CARRIED_OUT = (0, 3)  # 3: this machine was too busy for the times to be believed, and the command said so
-
-
-def gradwire(*arguments: str, cwd: Path = PROJECT) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [str(PROJECT / "gradwire"), *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-
-
-def rows(done: "subprocess.CompletedProcess[str]") -> list[dict[str, Any]]:
-    assert done.returncode in CARRIED_OUT, done.stderr
-    made: list[dict[str, Any]] = json.loads(done.stdout)
-    assert done.returncode == (3 if any(row["verdict"] == "not valid" for row in made) else 0)
-    return made
 
 
 def test_a_parameter_servers_capture_is_replayed_as_captured(tmp_path: Path) -> None:
@@ -75,7 +53,9 @@ def test_a_plan_made_beforehand_is_carried_out_as_it_stands(tmp_path: Path) -> N
     plan = str(tmp_path / "plan.json")
     made = gradwire("plan", PS, "--fabric", "star:hosts=5,rate=20M", *SMALL[:-2], "-o", plan)
     assert made.returncode == 0, made.stderr
-    (row,) = rows(uncalibrated("replay", plan, "--repeat", "1", "--out", str(tmp_path / "runs"), "--json"))
+    (row,) = rows(
+        with_given_calibration("replay", plan, "--repeat", "1", "--out", str(tmp_path / "runs"), "--json")
+    )
     assert row["wrong"] == 0
     refused = gradwire("replay", plan, "--fabric", "star:hosts=9")
     assert refused.returncode == 1
@@ -92,7 +72,7 @@ def test_up_gives_mininets_prompt_on_a_fabric_where_everybody_reaches_everybody(
 
 
 def test_the_demo_runs_to_its_end_and_every_sum_is_right(tmp_path: Path) -> None:
-    made = rows(uncalibrated("demo", "--repeat", "1", "--out", str(tmp_path / "runs"), "--json"))
+    made = rows(with_given_calibration("demo", "--repeat", "1", "--out", str(tmp_path / "runs"), "--json"))
     assert len(made) == 8
     assert "refused" not in [row["verdict"] for row in made]
     assert all(row["wrong"] == 0 for row in made)

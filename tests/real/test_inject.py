@@ -15,7 +15,7 @@ from scapy.utils import RawPcapReader
 
 from gradwire.emu.project import PROJECT
 from tests.made_captures import Record, pcap, tcp
-from tests.real.test_commands import gradwire
+from tests.real.commands import gradwire
 
 pytestmark = pytest.mark.real
 

@@ -12,12 +12,12 @@ from gradwire.emu.project import PROJECT
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.machines.machinesfile import read_machines
 from gradwire.planning.machines.partition import partition
+from tests.real.commands import CARRIED_OUT
 from tests.real.twomachines import on_left
 
 pytestmark = pytest.mark.real
 
 GRADWIRE = str(PROJECT / "gradwire")
-CARRIED_OUT = (0, 3)  # 3: too busy for its times to be believed
 
 
 def bench(tmp_path: Path, spec: str, *options: str, **machines: Any) -> "subprocess.CompletedProcess[str]":

@@ -87,7 +87,7 @@ def test_a_signal_ends_a_script_in_mid_command(number: signal.Signals, code: int
             "was killed (SIGKILL), by somebody or by the kernel for want of memory (see dmesg);",
         ),
         (1, signal.SIGSTOP, "was stopped by a signal, and"),
-        (2, signal.SIGKILL, "died (exit code 1);"),
+        (2, signal.SIGKILL, "ended with exit code 1;"),
         (2, signal.SIGSTOP, "was stopped by a signal, and"),
     ],
     ids=["unshare-killed", "unshare-stopped", "first-killed", "first-stopped"],

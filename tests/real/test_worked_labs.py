@@ -12,14 +12,13 @@ from scapy.utils import rdpcap
 from gradwire.emu.project import PROJECT
 from gradwire.tools.dissect.scapy_layer import GradwireAggregation
 from gradwire.traces.framing.aggregation import PacketKind
-from tests.real.uncalibrated import uncalibrated
+from tests.real.commands import CARRIED_OUT, with_given_calibration
 
 pytestmark = [pytest.mark.real, pytest.mark.untimed]
 
 LABS = PROJECT / "labs"
 LAB = LABS / "05-aggregation" / "lab.yaml"
 NUMBERS = 1024
-CARRIED_OUT = (0, 3)  # 3: by a busy machine, which changes no sum
 SENT = [
     path for path in sorted(LABS.glob("*/*.yaml")) if path != LAB and "\nmode: plan" not in path.read_text()
 ]
@@ -42,7 +41,7 @@ def elements(capture: Path, kind: PacketKind) -> "dict[int, np.ndarray[tuple[int
 def test_the_switch_answers_every_host_with_the_sums_of_the_integers_that_all_have_sent(
     tmp_path: Path,
 ) -> None:
-    done = uncalibrated("run", str(LAB), "--out", str(tmp_path / "run"))
+    done = with_given_calibration("run", str(LAB), "--out", str(tmp_path / "run"))
     assert done.returncode in CARRIED_OUT, done.stderr
     captures = sorted((tmp_path / "run").glob("01-*/captures/h?.pcap"))
     assert len(captures) == 4
@@ -87,13 +86,13 @@ def test_the_cells_of_a_lab_are_sent_and_add_up(lab: Path, tmp_path: Path) -> No
     assert made["expect"]
     file = tmp_path / "lab.yaml"
     file.write_text(yaml.safe_dump(made))
-    done = uncalibrated("run", str(file), "--out", str(tmp_path / "run"))
+    done = with_given_calibration("run", str(file), "--out", str(tmp_path / "run"))
     assert done.returncode in CARRIED_OUT, f"{done.stdout}{done.stderr}"
     rows = json.loads((tmp_path / "run" / "result.json").read_text())["rows"]
     assert {row["wrong"] for row in rows} == {0}
     assert len(rows) == 2 ** sum(isinstance(made.get(axis), list) for axis in AXES)
 
 
-def test_there_is_a_lab_with_packets_of_each_subject_but_that_of_a_policy() -> None:
+def test_every_lab_but_the_one_on_policies_is_sent_in_a_test() -> None:
     named = {lab.parent.name[:2] for lab in [*SENT, LAB]}
     assert named == {path.name[:2] for path in LABS.iterdir() if path.is_dir()} - {"07"}

@@ -90,7 +90,7 @@ def test_a_limit_that_keeps_the_kernel_from_loading_the_switch_is_mended_by_rais
     said = "libbpf: map 'packet_ins': failed to create: Too many open files(-24)"
     good.setattr(thismachine, "probed", lambda: dict.fromkeys(checks.PROBES, "ok") | {"htb": said})
     check = found("htb")
-    assert (check.state, check.mend) == ("missing", "raise the limit of open files (ulimit -n)")
+    assert (check.state, check.mend) == ("missing", "raise the limit on open files (ulimit -n)")
 
 
 def test_a_switch_that_was_not_compiled_is_mended_by_the_set_up(good: Machine) -> None:

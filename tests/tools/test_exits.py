@@ -59,15 +59,21 @@ def test_what_nobody_thought_of_is_a_bug_with_its_traceback(
 @pytest.mark.parametrize(
     ("error", "ending"),
     [
-        (OSError(errno.EMFILE, "Too many open files"), "raise the limit of open files (ulimit -n)"),
+        (OSError(errno.EMFILE, "Too many open files"), "raise the limit on open files (ulimit -n)"),
         (
             ValueError("the agent: [Errno 24] Too many open files"),
-            "raise the limit of open files (ulimit -n)",
+            "raise the limit on open files (ulimit -n)",
         ),
-        (OSError(errno.EFBIG, "File too large", "x.svg"), "raise the limit of a file's size (ulimit -f)"),
-        (OSError(errno.ENOMEM, "Cannot allocate memory"), "or less to do (ulimit -v, a container's limit)"),
-        (RuntimeError("can't start new thread"), "processes (ulimit -u) or of memory (ulimit -v)"),
-        (ImportError("x.so: failed to map segment from shared object"), "more memory, or less to do"),
+        (OSError(errno.EFBIG, "File too large", "x.svg"), "raise the limit on file size (ulimit -f)"),
+        (
+            OSError(errno.ENOMEM, "Cannot allocate memory"),
+            "(ulimit -v or -d, or the container's), or choose a smaller job",
+        ),
+        (RuntimeError("can't start new thread"), "processes (ulimit -u) or on memory (ulimit -v)"),
+        (
+            ImportError("x.so: failed to map segment from shared object"),
+            "raise the limit, or choose a smaller job",
+        ),
     ],
 )
 def test_a_limit_that_is_reached_is_named_with_what_raises_it(

@@ -48,7 +48,7 @@ def test_an_error_outside_a_command_is_reported_too() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("limit", ["-v 60000", "-v 100000", "-d 30000"])
-def test_too_little_memory_for_numpy_is_said_in_one_line_of_ours(limit: str) -> None:
+def test_too_little_memory_for_numpy_ends_in_one_line(limit: str) -> None:
     """OpenBLAS would end the process with a line of its own, numpy with 30."""
     command = shlex.join([*python("gradwire.tools"), "fabric", "star:hosts=4"])
     done = subprocess.run(

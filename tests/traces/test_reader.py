@@ -170,7 +170,7 @@ def test_a_manifest_says_how_large_sockets_were(
 
 
 @pytest.mark.parametrize("text", ["ranks: {host: 0}", "rank: {}", "ranks: [1]", "ranks: {10.0.0.1: -1}", "7"])
-def test_a_rank_map_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+def test_yaml_that_is_not_a_rank_map_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "ranks.yaml").write_text(text)
     with pytest.raises(BadTrace, match="not a rank map: write"):
         read_settings(tmp_path / "ranks.yaml")
@@ -187,7 +187,7 @@ def test_a_rank_map_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
         ("ranks:\n  10.0.0.1: ]", "line 2: "),
     ],
 )
-def test_a_rank_map_that_is_no_plain_yaml_is_refused_with_the_reason(
+def test_a_rank_map_that_is_not_plain_yaml_is_refused_with_the_reason(
     tmp_path: Path, text: str, why: str
 ) -> None:
     (tmp_path / "ranks.yaml").write_text(text)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # journeys.sh: what four kinds of users do first, each step checked; run as root in the project's folder, in the VM
-# or in any clean Debian. Times are not judged: where a command says that the machine was too slow (3), that will do.
+# or in any clean Debian. Times are not judged: exit code 3 (the machine was too slow) counts as success.
 set -euo pipefail
 
 place=$(mktemp -d)
@@ -40,7 +40,7 @@ shows 'bisection|oversubscription' ./gradwire fabric fat-tree:k=4 bigraph:n=8,m=
 shows '3456|3,456' ./gradwire fabric fat-tree:k=24
 refuses 1 'did you mean' ./gradwire plan "$sample" --fabric fattree:k=4
 shows 'halving-doubling' ./gradwire plan "$sample" --fabric fat-tree:k=4 --algorithm halving-doubling --out "$place/plan.json"
-shows 'agree|#wrong|valid' ./gradwire bench allreduce -b 64KiB -e 64KiB --fabric star:hosts=4,rate=20M --repeat 1 --out "$place/monday"
+shows '^ring .* 0 +(valid|not )' ./gradwire bench allreduce -b 64KiB -e 64KiB --fabric star:hosts=4,rate=20M --repeat 1 --out "$place/monday"
 
 echo "== a performance engineer with a capture"
 shows 'An iteration takes' ./gradwire inspect "$sample" --html "$place/page.html"
@@ -49,7 +49,7 @@ shows 'from 10.77.0.1 only' sh -c "./gradwire inspect - <$sample/h0.pcap"
 refuses 1 'No such file' ./gradwire inspect "$place/nothing.pcap"
 
 echo "== a researcher"
-shows '"busbw' ./gradwire bench allreduce -b 64K -e 64K -n 1 -w 0 --fabric star:hosts=2,rate=20M --json --out "$place/tuesday"
+shows '"busbw_Bps": [0-9]' ./gradwire bench allreduce -b 64K -e 64K -n 1 -w 0 --fabric star:hosts=2,rate=20M --json --out "$place/tuesday"
 shows 'Options' ./gradwire help bench
 shows 'monday' ./gradwire runs "$place"
 shows 'star' ./gradwire report "$place/monday" "$place/tuesday" --html "$place/both.html"

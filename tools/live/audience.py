@@ -48,8 +48,10 @@ class Audience:
             self._put(queue, _END)
 
     async def attend(self, viewer: Viewer, patience_s: float) -> None:
-        """Send one viewer what there is, until `end`, or until a message has found no room for so long: then
-        raise TimeoutError.  Whatever `send` raises is for the caller.
+        """Send one viewer everything until `end`.
+
+        Raise TimeoutError if a message finds no room for `patience_s` seconds; what `send` raises is passed
+        on.
         """
         queue: asyncio.Queue[str | None] = asyncio.Queue(QUEUE)
         queue.put_nowait(self._everything())

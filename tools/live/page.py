@@ -28,7 +28,7 @@ from gradwire.tools.live.news import News
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 OPEN_S = 2.0  # for a handshake, so that one that never comes holds the end up no longer
-PING_S = 10.0  # who does not answer within as long again loses the place, and who reads nothing for so long
+PING_S = 10.0  # a viewer that leaves a ping unanswered, or a message unread, for this long loses its place
 FULL = f"{MOST_VIEWERS} viewers are here already: close one of them, and load this page again."
 NICE = 10
 NOBODY = 65_534

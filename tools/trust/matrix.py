@@ -25,8 +25,7 @@ from gradwire.emu.options import RunOptions
 from gradwire.emu.records import CAPTURES
 from gradwire.emu.run import run
 from gradwire.emu.watch import RunFailed
-from gradwire.planning.fabrics.fabric import Fabric
-from gradwire.planning.fabrics.figures import shortest_paths
+from gradwire.planning.fabrics.figures import has_one_path
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.refused import Refused
 from gradwire.planning.runfiles import read_json
@@ -166,8 +165,8 @@ class _Cells:
         self, trial: TrustTrial, folder: Path, lives: Sequence[tuple[Live, ...]], bench: Laboratory
     ) -> None:
         self._trial, self._folder, self._lives, self._bench = trial, folder, lives, bench
-        self._read: dict[str, Job] = {}
-        self._ports: dict[str, tuple[CapturedConnection, ...]] = {}
+        self._jobs: dict[str, Job] = {}
+        self._connections_of: dict[str, tuple[CapturedConnection, ...]] = {}
 
     def rows(self, source: int, target: int) -> tuple[TrustRow, ...]:
         """The capture from fabric `source` replayed on fabric `target`, unless an undisturbed machine has."""
@@ -195,8 +194,10 @@ class _Cells:
         return rows
 
     def _measured(self, source: int, target: int) -> tuple[TrustRow, ...]:
-        """Where hosts have several paths, one replay for each training there, with its ports; of these the
-        middle row of each job.
+        """The rows of the jobs.  Where hosts have several paths, one replay for each training on the target,
+        and of each job the middle row.
+
+        Raise BadTrace, BadCapture, BadLog, Refused, RunFailed, ValueError.
         """
         fabric, there = parse_fabric(self._trial.fabrics[target]), self._lives[target]
         if has_one_path(fabric):
@@ -207,8 +208,10 @@ class _Cells:
         return tuple(middle_row(rows) for rows in zip(*by_training, strict=True))
 
     def _replayed(self, source: int, target: int, trained: Sequence[Training]) -> tuple[TrustRow, ...]:
-        """ECMP chooses by the ports that the jobs' connections had in `trained`: with those of another
-        training other flows meet, which can double a time and says nothing about the replay.
+        """The row of each job from one replay, with the ports and the times of the `trained` jobs.
+
+        With another training's ports other flows would meet, which can double a time and says nothing about
+        the replay.
         """
         lives, there = self._lives[source], self._lives[target]
         jobs = [self._job(live) for live in lives]
@@ -239,26 +242,28 @@ class _Cells:
 
     def _connections(self, folder: str) -> tuple[CapturedConnection, ...]:
         """Raise BadTrace, BadCapture."""
-        if folder not in self._ports:
-            self._ports[folder] = connections(open_trace([self._folder / folder]))
-        return self._ports[folder]
+        if folder not in self._connections_of:
+            self._connections_of[folder] = connections(open_trace([self._folder / folder]))
+        return self._connections_of[folder]
 
     def _job(self, live: Live) -> Job:
         """Raise BadTrace, BadCapture."""
-        if live.folder not in self._read:
-            self._read[live.folder] = find_job(open_trace([self._folder / live.folder]))
-        return self._read[live.folder]
-
-
-def has_one_path(fabric: Fabric) -> bool:
-    """Whether no two hosts have a choice of shortest paths."""
-    return shortest_paths(fabric)[0] in {(), (1,)}
+        if live.folder not in self._jobs:
+            self._jobs[live.folder] = find_job(open_trace([self._folder / live.folder]))
+        return self._jobs[live.folder]
 
 
 def middle_row(rows: Sequence[TrustRow]) -> TrustRow:
-    """The row whose error is the median; of an even number the one of the two that is further from 0."""
-    ordered = sorted(rows, key=lambda row: row.error or 0.0)
-    return max(ordered[(len(rows) - 1) // 2 : len(rows) // 2 + 1], key=lambda row: abs(row.error or 0.0))
+    """The row whose error is the median, whatever its verdict; of an even number, the one of the two middle
+    rows that is further from 0.
+    """
+    ordered = sorted(rows, key=_error)
+    return max(ordered[(len(rows) - 1) // 2 : len(rows) // 2 + 1], key=lambda row: abs(_error(row)))
+
+
+def _error(row: TrustRow) -> float:
+    assert row.error is not None  # `compared` gives every row one
+    return row.error
 
 
 _ROWS = TypeAdapter(tuple[TrustRow, ...])

@@ -8,7 +8,7 @@ import typer
 
 from gradwire.emu.inject.injection import inject as carried_out
 from gradwire.emu.inject.mapping import parse_map
-from gradwire.emu.inject.options import InjectOptions, Pace
+from gradwire.emu.inject.options import RUN_FOLDER, InjectOptions, Pace
 from gradwire.emu.inject.preparation import prepare
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.jobs import source_of
@@ -47,12 +47,12 @@ def inject_captures(  # noqa: PLR0913 - a parameter for each option
     need_root_and_tools("inject", switch, captures=True)
     folder = out or default_folder()
     with following(quiet=as_json) as progress:
-        injection = carried_out(source_of(captures), prepared, options, folder / "inject", progress)
+        injection = carried_out(source_of(captures), prepared, options, folder / RUN_FOLDER, progress)
     if as_json:
         print(json.dumps(injection.to_json(), indent=1))
     else:
         print_injection(console(), injection)
-        console().print(f"\nrun: {folder / 'inject'}", soft_wrap=True)
+        console().print(f"\nrun: {folder / RUN_FOLDER}", soft_wrap=True)
     if injection.reasons:
         raise typer.Exit(NOT_VALID)
 

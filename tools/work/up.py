@@ -10,8 +10,9 @@ from pathlib import Path
 import typer
 
 from gradwire.emu.kernel.isolate import isolated, stop
-from gradwire.emu.lifecycle import SAID, how_it_died
+from gradwire.emu.lifecycle import how_main_process_ended
 from gradwire.emu.options import CONTROLLERS, SWITCHES, Software
+from gradwire.emu.prompt import SAID_WHY
 from gradwire.emu.watch import RunFailed, is_stopped
 from gradwire.planning.fabrics.spec import is_file, parse_fabric
 from gradwire.planning.machines.machinesfile import read_to_build
@@ -35,7 +36,10 @@ def start_fabric(
     machines: Path | None,
     watch: str | None,
 ) -> None:
-    """Open the prompt, and leave with its exit code when it ends."""
+    """Open the prompt; leave with exit code 0, or 1 if a command of the script failed.
+
+    Raise RunFailed if the prompt's process was killed or stopped, ValueError for options that do not fit.
+    """
     fabric = parse_fabric(spec)
     switch, controller = software
     one_of("switch", switch, SWITCHES)
@@ -63,9 +67,10 @@ def start_fabric(
 
 
 def _exit_code(code: int) -> int:
-    """Ours, from the prompt's.  Raise RunFailed if that process ended without its own doing."""
-    if code not in (0, SAID):
-        raise RunFailed(f"the prompt's main process {how_it_died(code)}; its network is gone: start it again")
+    """Our exit code for the prompt's.  Raise RunFailed for a code that the prompt itself never uses."""
+    if code not in (0, SAID_WHY):
+        how = how_main_process_ended(code)
+        raise RunFailed(f"the prompt's main process {how}; its network is gone: start it again")
     return FAULT if code else 0
 
 
@@ -104,9 +109,8 @@ def _carried_out(options: dict[str, object], commands: str, fds: Sequence[int]) 
     try:
         left: str | None = commands
         while process.poll() is None:
-            with suppress(
-                subprocess.TimeoutExpired, BrokenPipeError
-            ):  # it ended before: its exit code says so
+            # TimeoutExpired: look again.  BrokenPipeError: it has ended, and its exit code says why.
+            with suppress(subprocess.TimeoutExpired, BrokenPipeError):
                 process.communicate(left, _LOOK_S)
             left = None
             if stopped := [pid for pid in (process.pid, *_children(process.pid)) if is_stopped(pid)]:

@@ -50,7 +50,7 @@ class Outbox:
         self.ask_again_s = inf
         self._to_send = Counter(ops)
         self._coming: Counter[int] = Counter()
-        self._agreed: set[int] = set()  # receives that one end is ready for, until the other is
+        self._ready_at_one_end: set[int] = set()  # receives
         self._waiting: dict[Slot, deque[tuple[int, int]]] = {}
         self._under_way: dict[int, tuple[int, Slot]] = {}  # by send: its operation and slot
 
@@ -58,11 +58,11 @@ class Outbox:
         """A send may leave as far as all else is concerned."""
         self._waiting.setdefault(slot, deque()).append((op, send))
 
-    def agree(self, receive: int, op: int, now_s: float) -> None:
-        """One end of a receive is ready for it; when both are, it is on its way."""
-        if receive in self._agreed:
+    def end_ready(self, receive: int, op: int, now_s: float) -> None:
+        """One end of a receive has become ready for it; when both are, it is on its way."""
+        if receive in self._ready_at_one_end:
             self.coming(op, now_s)
-        self._agreed ^= {receive}
+        self._ready_at_one_end ^= {receive}
 
     def coming(self, op: int, now_s: float) -> None:
         """Something of an operation is on its way to the rank."""

@@ -13,7 +13,7 @@ import pytest
 
 from gradwire.tools import cli
 from gradwire.tools.folderview import names_of
-from gradwire.tools.serving import MOST_AT_ONCE, MOST_CONNECTIONS, FolderServer
+from gradwire.tools.serving import MOST_ANSWERS, MOST_CONNECTIONS, FolderServer
 from gradwire.tools.work.serve import listing
 from tests.browser import CHROMIUM, browser
 
@@ -158,17 +158,15 @@ def test_clients_that_say_nothing_do_not_take_the_last_place(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gradwire.tools.serving._Handler.timeout", 0.2)
-    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(2 * MOST_AT_ONCE)]
+    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(2 * MOST_ANSWERS)]
     assert ask(port, "/monday/report.html")[0] == 200
     for each in silent:
         each.close()
 
 
-@pytest.mark.parametrize("n", [2 * MOST_AT_ONCE, 2 * MOST_CONNECTIONS])
+@pytest.mark.parametrize("n", [2 * MOST_ANSWERS, 2 * MOST_CONNECTIONS])
 @pytest.mark.parametrize("says", [b"", b"GET / HTTP/1.0\r\nHost: 127"])
-def test_who_asks_is_answered_at_once_however_many_others_have_asked_for_nothing(
-    port: int, says: bytes, n: int
-) -> None:
+def test_idle_connections_do_not_delay_an_answer(port: int, says: bytes, n: int) -> None:
     with ExitStack() as stack:
         for _ in range(n):
             stack.enter_context(socket.create_connection(("127.0.0.1", port))).sendall(says)

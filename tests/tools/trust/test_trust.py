@@ -248,10 +248,10 @@ def test_with_several_paths_each_training_is_replayed_and_the_middle_error_count
 
 
 @pytest.mark.usefixtures("_whole_sample")
-def test_what_ranks_waited_for_processors_is_noted_where_it_is_much(tmp_path: Path) -> None:
+def test_a_note_says_that_ranks_waited_for_processors_above_5_percent(tmp_path: Path) -> None:
     """A tenth in the first training and none in the second: the mean is 5 %; by a hair more it is noted."""
 
-    def told(first: float) -> list[str]:
+    def waiting_notes(first: float) -> list[str]:
         waits, live = iter((first, 0.0)), FakeLive()
 
         def capture(
@@ -268,12 +268,12 @@ def test_what_ranks_waited_for_processors_is_noted_where_it_is_much(tmp_path: Pa
         assert matrix.live[0].waited == pytest.approx(first / 2)
         return [line for line in notes(matrix) if "waited for a processor" in line]
 
-    assert not told(0.1)
-    (line,) = told(0.12)
+    assert not waiting_notes(0.1)
+    (line,) = waiting_notes(0.12)
     assert line.startswith(f"note: {FABRICS[0]}: a rank's threads waited for a processor for 6% of")
 
 
-def test_the_middle_row_has_the_median_error_and_of_two_the_larger() -> None:
+def test_the_middle_row_has_the_median_error_and_of_two_the_one_further_from_zero() -> None:
     def middle(*errors: float) -> float | None:
         return middle_row([replace(ROW, error=error) for error in errors]).error
 
