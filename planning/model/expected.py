@@ -79,7 +79,7 @@ def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True, n_dra
     releases_s = RELEASES_S if n_draws > 1 and not is_short else (RELEASE_S,)
 
     @cache
-    def times_with(hosts: HostCosts | None, slower: float, is_late: bool = False) -> PredictedTimes:
+    def times_with(hosts: HostCosts | None, slower: float, *, is_late: bool) -> PredictedTimes:
         """Over links that are so much slower; if `is_late` with all ranks ready as late as can be."""
         schedule = open_until if is_late and open_until else plan.schedule
         simulated = simulate(
@@ -96,7 +96,7 @@ def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True, n_dra
     def model(hosts: HostCosts | None, slower: float = 1.0, *, is_late: bool = False) -> PredictedTimes:
         """The median over the seeds, with all communication so much slower."""
         of_seeds = [hosts and replace(_slower(hosts, slower), seed=seed) for seed in seeds]
-        return _each(median, [times_with(each, slower, is_late) for each in of_seeds])
+        return _each(median, [times_with(each, slower, is_late=is_late) for each in of_seeds])
 
     def released(*, is_late: bool = False) -> list[PredictedTimes]:
         return [model(costs and replace(costs, release_s=each_s), is_late=is_late) for each_s in releases_s]
@@ -119,7 +119,7 @@ def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True, n_dra
     def with_part(part: float, release_s: float, slower: float = 1.0) -> float:
         """The time with hosts that take only this part of theirs, by the first draw."""
         hosts = replace(_part_of(times, plan, part), seed=seeds[0], release_s=release_s)
-        return times_with(hosts, slower).time_s
+        return times_with(hosts, slower, is_late=False).time_s
 
     share = _machine_share(with_part, releases_s)
     return _with_open(replace(found, machine_share=share), middle, latest)

@@ -70,15 +70,12 @@ class FluidNetwork:
     def sender_ready(self, _flow: int, item: int) -> list[NetworkEvent]:
         return [NetworkEvent(EventKind.ASKED, item)]
 
-    def next_s(self, now_s: float) -> float:
-        """When the next item leaves; infinity if none will."""
+    def advance(self, now_s: float, until_s: float) -> tuple[float, list[NetworkEvent]]:
+        """Go on to when the next item leaves; what is away from it by no more than rounding happens too."""
         self._share(now_s)
         while self._due and self._is_old(self._due[0]):
             heappop(self._due)
-        return self._due[0][0] if self._due else inf
-
-    def happened(self, now_s: float) -> list[NetworkEvent]:
-        """What happens now, or is away from it by no more than rounding."""
+        now_s = max(now_s, min(self._due[0][0] if self._due else inf, until_s))
         events = []
         while self._due:
             when_s, flow, _ = self._due[0]
@@ -90,7 +87,7 @@ class FluidNetwork:
                 self._round[flow] += 1
                 events += self._left(flow)
             heappop(self._due)
-        return events
+        return now_s, events
 
     def _left(self, flow: int) -> list[NetworkEvent]:
         self._touched[flow] = None

@@ -25,7 +25,7 @@ class NetworkEvent(NamedTuple):
 class Network(Protocol):
     """Connections by the number of their flow, trees of aggregations among them.
 
-    What is asked at an instant happens at that instant or later: `next_s` says when to ask what `happened`.
+    What is handed over at an instant happens at that instant or later, in `advance`.
     """
 
     def add(self, flow: int, item: int, nbytes: float, now_s: float) -> list[NetworkEvent]:
@@ -37,8 +37,9 @@ class Network(Protocol):
     def sender_ready(self, flow: int, item: int) -> list[NetworkEvent]:
         """A connection is handed the notice that who sends on it is ready to send an item; likewise."""
 
-    def next_s(self, now_s: float) -> float:
-        """When something happens next; infinity if nothing will."""
+    def advance(self, now_s: float, until_s: float) -> tuple[float, list[NetworkEvent]]:
+        """Go on from `now_s` to what happens next, to `until_s` at the latest.
 
-    def happened(self, now_s: float) -> list[NetworkEvent]:
-        """What happens now."""
+        Returns when that is, infinity if nothing will happen and `until_s` is, and what happens then: nothing
+        at `until_s`, or where only inside the network something did.
+        """

@@ -171,11 +171,12 @@ class Progress:
             self._happen(kind, number)
         self._leave()
         self._hand_over()
-        next_s = min(self._network.next_s(self._now_s), self._timers[0][0] if self._timers else inf)
-        if next_s == inf:
+        until_s = self._timers[0][0] if self._timers else inf
+        now_s, events = self._network.advance(self._now_s, until_s)
+        if now_s == inf:
             return False
-        self._now_s = max(self._now_s, next_s)
-        self._carry_on(self._network.happened(self._now_s))
+        self._now_s = now_s
+        self._carry_on(events)
         return True
 
     def _happen(self, kind: int, number: int) -> None:

@@ -53,7 +53,7 @@ slow start, for a connection begins with ten packets once in a run (emu.network.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from math import ceil, floor, inf
 from typing import NamedTuple
@@ -182,30 +182,42 @@ class SegmentNetwork:
         self._handed_over.setdefault(flow, []).append(_Message(PREAMBLE_NBYTES, event))
         return []
 
-    def next_s(self, now_s: float) -> float:
-        """When a port goes on; now, if anything was handed over."""
-        if self._handed_over:
-            return now_s
-        waiting = (self._due[0][0] if self._due else inf, self._woken[0][0] if self._woken else inf)
-        return min(self._release_s, *waiting)
+    def advance(self, now_s: float, until_s: float) -> tuple[float, list[NetworkEvent]]:
+        """Let ports go on, from one instant to the next, until something happens that concerns a rank."""
+        next_s = now_s if self._handed_over else min(self._next_s(), until_s)
+        while next_s < inf:
+            now_s = max(now_s, next_s)
+            self._go_on(now_s)
+            if self._events or until_s <= now_s + SAME_TIME_S:
+                events, self._events = self._events, []
+                return now_s, events
+            next_s = min(self._next_s(), until_s)
+        return inf, []
 
-    def happened(self, now_s: float) -> list[NetworkEvent]:
+    def _next_s(self) -> float:
+        """When a port goes on, or who was woken; infinity if none will."""
+        next_s = self._due[0][0] if self._due else inf
+        if self._woken and self._woken[0][0] < next_s:
+            next_s = self._woken[0][0]
+        return min(next_s, self._release_s)
+
+    def _go_on(self, now_s: float) -> None:
         """Let all ports go on that may by now."""
-        written, self._handed_over = self._handed_over, {}
-        for flow, messages in written.items():
-            for message in messages:
-                self._write(flow, message, now_s)
-        while self._due and self._due[0][0] <= now_s + SAME_TIME_S:
-            segment, hop = self._leave(heappop(self._due)[1], now_s)
+        if self._handed_over:
+            written, self._handed_over = self._handed_over, {}
+            for flow, messages in written.items():
+                for message in messages:
+                    self._write(flow, message, now_s)
+        due, same_s = self._due, now_s + SAME_TIME_S
+        while due and due[0][0] <= same_s:
+            segment, hop = self._leave(heappop(due)[1], now_s)
             self._enter(segment, hop + 1, now_s)
-        if self._release_s <= now_s + SAME_TIME_S:
+        if self._release_s <= same_s:
             released, self._released, self._release_s = self._released, [], inf
             for flow in reversed(released):
                 self._send(flow, now_s)
-        while self._woken and self._woken[0][0] <= now_s + SAME_TIME_S:
+        while self._woken and self._woken[0][0] <= same_s:
             self._events.append(self._woken.popleft()[1])
-        events, self._events = self._events, []
-        return events
 
     def _write(self, flow: int, message: _Message, now_s: float) -> None:
         """Add to what a connection has to send; let it send, if that is not to wait."""
@@ -237,10 +249,11 @@ class SegmentNetwork:
     def _send(self, flow: int, now_s: float) -> None:
         """Let a connection hand its own host's port what it may."""
         while (unsent := self._unsent_nbytes[flow]) > 0:
-            most = SMALL_QUEUE_SEGMENTS * (min(unsent, self._segment_nbytes) + SEGMENT_OVERHEAD_NBYTES)
+            nbytes = min(unsent, self._segment_nbytes)
+            most = SMALL_QUEUE_SEGMENTS * (nbytes + SEGMENT_OVERHEAD_NBYTES)
             if self._n_under_way[flow] > 1 and self._weight_nbytes[flow] >= most:
                 return
-            nbytes = min(unsent, self._segment_nbytes, self._window(flow))
+            nbytes = min(nbytes, self._window(flow))
             self._unsent_nbytes[flow] -= nbytes
             self._n_under_way[flow] += 1
             self._weight_nbytes[flow] += nbytes + SEGMENT_OVERHEAD_NBYTES
@@ -259,25 +272,33 @@ class SegmentNetwork:
         path = self._paths[segment.flow]
         while hop < len(path):
             link = path[hop]
-            self._queues[link].append((segment, hop))
-            if len(self._queues[link]) > 1:
+            queue, free_s = self._queues[link], self._free_s[link]
+            if queue or free_s > now_s + SAME_TIME_S:
+                if not queue:
+                    heappush(self._due, (free_s, link))
+                queue.append((segment, hop))
                 return
-            if self._free_s[link] > now_s + SAME_TIME_S:
-                heappush(self._due, (self._free_s[link], link))
-                return
-            self._leave(link, now_s)
+            self._occupy(link, segment.nbytes, now_s)
             hop += 1
         self._arrive(segment, now_s)
 
     def _leave(self, link: int, now_s: float) -> tuple[_Segment, int]:
         """A port that may send lets the first segment go, and has to wait before the next."""
-        segment, hop = self._queues[link].popleft()
-        capacity = self._capacity[link]
-        saved_s = max(self._free_s[link], now_s - self._burst_nbytes / capacity)
-        self._free_s[link] = saved_s + max(segment.nbytes, self._lone_nbytes) / capacity
-        if self._queues[link]:
-            heappush(self._due, (max(now_s, self._free_s[link]), link))
+        queue = self._queues[link]
+        segment, hop = queue.popleft()
+        free_s = self._occupy(link, segment.nbytes, now_s)
+        if queue:
+            heappush(self._due, (max(now_s, free_s), link))
         return segment, hop
+
+    def _occupy(self, link: int, nbytes: float, now_s: float) -> float:
+        """Until when a port may send nothing more after these bytes."""
+        capacity, free_s = self._capacity[link], self._free_s[link]
+        saved_s = now_s - self._burst_nbytes / capacity
+        begins_s = max(free_s, saved_s)
+        occupied = max(nbytes, self._lone_nbytes)
+        self._free_s[link] = free_s = begins_s + occupied / capacity
+        return free_s
 
     def _arrive(self, segment: _Segment, now_s: float) -> None:
         flow, nbytes = segment
@@ -286,15 +307,17 @@ class SegmentNetwork:
         self._arrived_nbytes[flow] += nbytes
         self._events += self._reached(self._ends[flow], flow)
         release_s = now_s + self._release_after_s
-        self._woken += ((release_s, taken) for taken in self._reached(self._buffered[flow], flow))
+        self._woken += [(release_s, taken) for taken in self._reached(self._buffered[flow], flow)]
         if self._unsent_nbytes[flow] > 0 and flow not in self._released:
             self._released.append(flow)
             self._release_s = min(self._release_s, release_s)
 
-    def _reached(self, waiting: deque[tuple[float, NetworkEvent]], flow: int) -> Iterator[NetworkEvent]:
+    def _reached(self, waiting: deque[tuple[float, NetworkEvent]], flow: int) -> list[NetworkEvent]:
         """What the arrival of that many bytes makes happen, which waits no longer."""
+        reached = list[NetworkEvent]()
         while waiting and waiting[0][0] <= self._arrived_nbytes[flow]:
-            yield waiting.popleft()[1]
+            reached.append(waiting.popleft()[1])
+        return reached
 
 
 def n_steps(segment_nbytes: float, sends: Sequence[tuple[float, int]]) -> int:

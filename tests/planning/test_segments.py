@@ -55,9 +55,10 @@ def times_s(made: SegmentNetwork, handed: list[tuple[float, int, int, int]]) -> 
     found: dict[NetworkEvent, float] = {}
     todo = sorted(handed)
     now_s = 0.0
-    while todo or made.next_s(now_s) < inf:
-        now_s = min(made.next_s(now_s), todo[0][0] if todo else inf)
-        events = made.happened(now_s)
+    while True:
+        now_s, events = made.advance(now_s, todo[0][0] if todo else inf)
+        if now_s == inf:
+            return found
         while todo and todo[0][0] <= now_s:
             _, flow, item, nbytes = todo.pop(0)
             if nbytes:
@@ -65,7 +66,6 @@ def times_s(made: SegmentNetwork, handed: list[tuple[float, int, int, int]]) -> 
             else:
                 made.receiver_ready(flow, item)
         found.update((event, now_s) for event in events)
-    return found
 
 
 def arrived(item: int) -> NetworkEvent:
@@ -284,12 +284,19 @@ def test_a_path_may_be_longer_than_pythons_stack_is_deep() -> None:
 def test_what_is_offered_first_keeps_its_place() -> None:
     made = network([[0, 1]], [FAST, FAST])
     made.sender_ready(0, 3)
-    assert made.happened(0.0) == [NetworkEvent(EventKind.ASKED, 3)]
+    assert made.advance(0.0, inf) == (0.0, [NetworkEvent(EventKind.ASKED, 3)])
     made.add(0, 3, S - PREAMBLE_NBYTES, 0.0)
-    assert made.happened(0.0) == []
-    assert made.next_s(0.0) == pytest.approx(LONE_NBYTES / FAST)
-    assert made.happened(LONE_NBYTES / FAST) == [arrived(3)]
-    assert made.happened(LONE_NBYTES / FAST + RELEASE_S) == [NetworkEvent(EventKind.TAKEN, 3)]
+    assert made.advance(0.0, 0.0) == (0.0, [])
+    at_s = LONE_NBYTES / FAST
+    assert made.advance(0.0, inf) == (pytest.approx(at_s), [arrived(3)])
+    assert made.advance(at_s, inf) == (pytest.approx(at_s + RELEASE_S), [NetworkEvent(EventKind.TAKEN, 3)])
+    assert made.advance(1.0, inf) == (inf, [])
+
+
+def test_a_network_goes_on_until_a_given_time_at_most() -> None:
+    made = network([[0, 1]], [FAST, FAST])
+    made.add(0, 3, 10 * S - PREAMBLE_NBYTES, 0.0)
+    assert made.advance(0.0, 2.5 * S / FAST) == (2.5 * S / FAST, [])
 
 
 def test_what_is_written_while_a_notice_is_under_way_leaves_once_it_is_heavier() -> None:
