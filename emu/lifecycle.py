@@ -109,7 +109,8 @@ def unexplained(child: ChildProcess, said: str = "") -> str:
         left = f"only {show_nbytes(free)} are left on its disk"
         return f"{folder}: {left}: make room there, or choose another folder"
     code = -signal.SIGKILL if was_killed(said) else child.process.returncode
-    return f"{child.name}'s main process {how_it_died(code)}: run it again"
+    first = "free some memory or choose a smaller job, then " if code == -signal.SIGKILL else ""
+    return f"{child.name}'s main process {how_it_died(code)}: {first}run the command again"
 
 
 def how_it_died(code: int) -> str:
@@ -118,7 +119,7 @@ def how_it_died(code: int) -> str:
         return f"died (exit code {code})"
     name = signal.Signals(-code).name
     return f"was killed ({name})" + (
-        ", by somebody or by the kernel for want of memory (see dmesg)" if name == "SIGKILL" else ""
+        ", by a user or by the kernel because memory ran out (dmesg says which)" if name == "SIGKILL" else ""
     )
 
 
@@ -144,7 +145,7 @@ def _await_end(child: ChildProcess) -> None:
     except subprocess.TimeoutExpired:
         number = child.process.pid
         how = "was stopped by a signal" if is_stopped(number) else f"did not end within {_END_S:.0f} s"
-        raise RunFailed(f"{child.name}'s main process ({number}) {how}: run it again") from None
+        raise RunFailed(f"{child.name}'s main process ({number}) {how}: run the command again") from None
 
 
 def say(phase: str, **more: object) -> None:

@@ -101,7 +101,9 @@ def test_a_session_that_was_killed_says_so_and_not_what_unshare_says_of_it(tmp_p
     said = last_line(child.log)
     assert lifecycle.was_killed(said)
     assert "the run's main process was killed (SIGKILL)" in lifecycle.unexplained(child, said)
-    assert lifecycle.unexplained(child, said).endswith(": run it again")
+    assert lifecycle.unexplained(child, said).endswith(
+        "(dmesg says which): free some memory or choose a smaller job, then run the command again"
+    )
 
 
 def test_a_session_that_a_signal_stops_at_its_end_is_named_and_not_waited_for(
@@ -114,7 +116,7 @@ def test_a_session_that_a_signal_stops_at_its_end_is_named_and_not_waited_for(
             lifecycle.follow(child, 30, lambda phase, more: None)
         child.process.kill()
     assert str(failed.value) == (
-        f"the capture's main process ({child.process.pid}) was stopped by a signal: run it again"
+        f"the capture's main process ({child.process.pid}) was stopped by a signal: run the command again"
     )
 
 
