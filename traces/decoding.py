@@ -18,7 +18,7 @@ from gradwire.traces.packets.packets import Packets
 from gradwire.traces.recognition.groups import main_group
 from gradwire.traces.recognition.ranks import BadTrace, by_number, check_all_seen, given_order, inferred_order
 from gradwire.traces.trace import Trace, capture_file, losses
-from gradwire.traces.units import show_long, show_nbytes, show_s
+from gradwire.traces.units import show_count, show_long, show_nbytes, show_s
 
 ENOUGH_NBYTES = 128  # headers of Ethernet, IP and TCP, and the longest header of a message
 WORTH_PPM = 5  # a drift below this is not worth a word: 5 µs in each second
@@ -231,15 +231,17 @@ def _truncation_note(packets: Packets) -> str:
 def _file_note(packets: Packets) -> Iterator[str]:
     """What is amiss with one file."""
     if packets.n_copies:
+        copies = show_count(packets.n_copies, "packet is", "packets are")
         yield (
-            f"{packets.path}: {packets.n_copies:,} packets are in it twice, as where captures were merged: "
-            "each was counted once, when it was first seen"
+            f"{packets.path}: {copies} in it twice, as where captures were merged: each was counted once, "
+            "when it was first seen"
         )
     if packets.n_mistimed:
         yield f"{packets.path}: {_mistimed(packets)}"
     if packets.n_cut:
+        cut = show_count(packets.n_cut, "packet is", "packets are")
         yield (
-            f"{packets.path}: {packets.n_cut:,} packets are cut off within their headers and left out: "
+            f"{packets.path}: {cut} cut off within the headers and left out: "
             f"capture {ENOUGH_NBYTES} bytes of each packet, tcpdump -s {ENOUGH_NBYTES}"
         )
     back_ns = -int(np.diff(packets.time_ns).min(initial=0))
