@@ -163,8 +163,7 @@ def _store_address(choices: Sequence[Choice]) -> str | None:
 
 
 def _no_training(captures: Sequence[Packets], choices: Sequence[Choice]) -> str:
-    n_packets = sum(len(packets) for packets in captures)
-    text = f"no training in {n_packets} packets"
+    text = f"no training in {show_count(sum(map(len, captures)), 'packet')}"
     streams = [stream for choice in choices for stream in choice.connection.streams]
     if streams:
         largest = max(streams, key=lambda stream: stream.nbytes)
