@@ -22,6 +22,7 @@ from gradwire.planning.plan import BadPlan
 from gradwire.planning.refused import Refused
 from gradwire.traces.files import write_whole
 from gradwire.traces.plugins import BadPlugin, bug_of, whose
+from gradwire.traces.units import show_count
 
 LISTEN = "127.0.0.1"
 _LOOK_S = 0.1
@@ -64,7 +65,8 @@ def _obey(controller: Controller, line: str) -> None:
 def report_to_people(controller: Controller, where: str, timeout_s: float) -> None:
     """Say which switches come and go, until killed.  Raise ControllerFailed."""
     names = controller.fabric.switches
-    print(f"listening on {where} for the {len(names)} switches of {controller.fabric.spec}", flush=True)
+    switches = show_count(len(names), "switch", "switches")
+    print(f"listening on {where} for {switches} of {controller.fabric.spec}", flush=True)
     print(controller.says, flush=True)
     deadline_s = time.monotonic() + timeout_s
     before = set(names)

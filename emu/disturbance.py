@@ -78,7 +78,7 @@ def disturbances(
     if stall_s > max(MIN_LATE_S, MAX_LATE * time_s):
         reasons.append(Reason("the machine stalled for {} ms", (_ms(stall_s),)))
     if softnet_dropped:
-        reasons.append(Reason("{} packets lost in the kernel's receive queues", (softnet_dropped,)))
+        reasons.append(Reason("packets lost in the kernel's receive queues: {}", (softnet_dropped,)))
     return tuple(reasons)
 
 

@@ -106,7 +106,8 @@ def why_it_failed(child: ChildProcess) -> str:
         left = f"only {show_nbytes(free)} are left on its disk"
         return f"{folder}: {left}: make room there, or choose another folder"
     returncode = -signal.SIGKILL if was_killed else child.process.returncode
-    return f"{child.name}'s main process {how_main_process_ended(returncode)}: run it again"
+    first = "free some memory or choose a smaller job, then " if returncode == -signal.SIGKILL else ""
+    return f"{child.name}'s main process {how_main_process_ended(returncode)}: {first}run the command again"
 
 
 def says_that_it_was_killed(line: str) -> bool:
@@ -116,7 +117,7 @@ def says_that_it_was_killed(line: str) -> bool:
 
 def how_main_process_ended(returncode: int) -> str:
     """`how_it_ended` of a session's process that has not said why itself, and who may have killed it."""
-    by_whom = ", by somebody or by the kernel for want of memory (see dmesg)"
+    by_whom = ", by a user or by the kernel because memory ran out (dmesg says which)"
     return how_it_ended(returncode) + (by_whom if returncode == -signal.SIGKILL else "")
 
 
@@ -148,7 +149,7 @@ def _await_end(child: ChildProcess) -> None:
     except subprocess.TimeoutExpired:
         pid = child.process.pid
         how = "was stopped by a signal" if is_stopped(pid) else f"did not end within {_END_S:.0f} s"
-        raise RunFailed(f"{child.name}'s main process ({pid}) {how}: run it again") from None
+        raise RunFailed(f"{child.name}'s main process ({pid}) {how}: run the command again") from None
 
 
 def say(phase: str, **more: object) -> None:

@@ -21,6 +21,7 @@ from gradwire.results.rowchoices import show_choices
 from gradwire.results.verdict import counted
 from gradwire.traces.complaints import complaint, other_version
 from gradwire.traces.files import write_whole
+from gradwire.traces.units import show_count
 
 RESULT = "result.json"
 SCHEMA: Literal["gradwire.matrix/1"] = "gradwire.matrix/1"
@@ -176,7 +177,9 @@ def matrix_of(folder: Path, value: dict[str, Any]) -> Matrix:
     check_schema(path, value, SCHEMA)
     file = checked_value(path, _file(), value)
     if len(file.rows) != len(file.cells):
-        raise BadRun(path, f"it has {len(file.rows)} rows, but {len(file.cells)} cells")
+        raise BadRun(
+            path, f"it has {show_count(len(file.rows), 'row')}, but {show_count(len(file.cells), 'cell')}"
+        )
     check_cells(path, file.cells)
     n_cells = len(file.cells) if file.n_cells is None else file.n_cells
     rows = tuple(_placed(row, folder) for row in file.rows)

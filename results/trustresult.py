@@ -43,8 +43,9 @@ class Live:
 
     `folder`, below the matrix's, has the capture that is replayed, or what a failed job left.
     `time` is by the ranks' own logs, of all trainings on this fabric, None if there is none: `failure` says
-    why in one line.  `trainings` are those that nothing disturbed.  `waited` is the share of the time that a
-    rank's threads waited for a processor, together, mean of all ranks and trainings; None without it in logs.
+    why in one line.  `trainings` are those that nothing disturbed, or the first if all were (then `doubts`
+    says so).  `waited` is the share of the time that a rank's threads waited for a processor, together, mean
+    of all ranks and trainings; None without it in logs.
     `doubts` say why neither the capture nor the time can be relied on: the check against the logs failed, or
     the machine was disturbed while the job ran.
     """

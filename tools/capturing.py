@@ -30,7 +30,7 @@ from gradwire.tools.exits import INTERRUPTED as INTERRUPTED_CODE
 from gradwire.tools.options.livejob import LiveJob, need_for_live
 from gradwire.tools.progressbar import progress_bar
 from gradwire.traces.files import write_whole
-from gradwire.traces.units import show_first, show_nbytes, show_s
+from gradwire.traces.units import show_count, show_first, show_nbytes, show_s
 
 NOT_AS_LOGGED = 3
 SHOWN_DIFFERENCES = 5
@@ -42,8 +42,8 @@ PHASES = {
     "job": "the job runs",
     "iteration": "training",
     "over": "writing the captures",
-    "ending": "ending the job (Ctrl-C again: everything at once, without captures)",
-    "still writing": "writing the captures of what has ended (Ctrl-C again: at once, without them)",
+    "ending": "ending the job; captures are kept (Ctrl-C again: end at once, keep nothing)",
+    "writing": "the job is over; writing its captures (Ctrl-C again: end at once, keep nothing)",
     "check": "comparing with the job's own logs",
     "cut": "cutting the payload off",
     "index": "indexing what the cut hides, and reading both",
@@ -212,10 +212,11 @@ def report_lines(captured: Captured) -> Iterator[str]:
     nbytes = sum(host.nbytes for host in captured.hosts)
     snaplen = captured.manifest["snaplen"]
     cut = "whole packets" if snaplen >= MAX_SNAPLEN else f"the first {snaplen} bytes of each packet"
-    size = f"{n_packets} packets, {show_nbytes(nbytes)} ({cut})"
-    yield f"{captured.folder}: {len(captured.hosts)} hosts, {size}, {captured.manifest['seconds']:.1f} s"
+    size = f"{show_count(n_packets, 'packet')}, {show_nbytes(nbytes)} ({cut})"
+    hosts = show_count(len(captured.hosts), "host")
+    yield f"{captured.folder}: {hosts}, {size}, {captured.manifest['seconds']:.1f} s"
     if lost:
-        yield f"drops: the captures lack {lost} packets that tcpdump was too slow for"
+        yield f"drops: the captures lack {show_count(lost, 'packet')} that tcpdump was too slow for"
     if missing := [host.host for host in captured.hosts if host.counts is None]:
         yield f"tcpdump did not come to its end on {', '.join(missing)}: these captures lack something"
     if captured.cut_short is not None:
@@ -263,7 +264,7 @@ def _check_lines(check: Checked) -> Iterator[str]:
     elif check.agrees:
         yield (
             f"checked: the workload decoded from the packets equals the job's own logs "
-            f"({check.n_compared} entries, {show_nbytes(check.nbytes)})"
+            f"({show_count(check.n_compared, 'entry', 'entries')}, {show_nbytes(check.nbytes)})"
         )
     else:
         yield f"CHECK FAILED: {_first(check)}"

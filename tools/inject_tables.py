@@ -21,7 +21,7 @@ from gradwire.tools.table import (
     rich_table,
     table_of,
 )
-from gradwire.traces.units import show_bps, show_nbytes, show_s
+from gradwire.traces.units import show_bps, show_count, show_nbytes, show_s
 
 MOST_FLOWS = 10
 _OWN_TIME = (
@@ -70,7 +70,8 @@ def verdict(injection: Injection) -> str:
 
 def notes(injection: Injection) -> list[str]:
     """What was left out, lost and where, and what else there is to know."""
-    lines = [f"left out: {count:,} packets {reason}" for reason, count in injection.left_out.items()]
+    left_out = injection.left_out.items()
+    lines = [f"left out: {show_count(count, 'packet')} {reason}" for reason, count in left_out]
     lines += [f"dropped in the queue of {port}: {count:,}" for port, count in injection.queue_dropped.items()]
     own = [_OWN_TIME] if injection.delay_s else []
     return [*lines, *(f"note: {note}" for note in (*own, *injection.notes, *injection.warnings))]
@@ -79,14 +80,14 @@ def notes(injection: Injection) -> list[str]:
 def _summary(injection: Injection) -> Table:
     rate = show_bps(injection.bytes * 8 / injection.took_s) if injection.took_s else NOTHING
     pace = f"{injection.packets / injection.took_s:,.0f} packets/s, {rate}" if injection.took_s else NOTHING
-    sent = f"{injection.packets:,} packets, {show_nbytes(injection.bytes)},"
+    sent = f"{show_count(injection.packets, 'packet')}, {show_nbytes(injection.bytes)},"
     lost, refused = f"{injection.lost:,} ({injection.lost / injection.packets:.2%})", injection.refused
     rows = {
         "sent": f"{sent} in {show_s(injection.took_s)}: {pace}",
         "lost": lost + (f", {refused:,} of them at the senders' own ports" if refused else ""),
         "delay": or_nothing(injection.delay_s, _percentiles),
         "reordered": f"{injection.reordered:,}"
-        + (f", by {injection.max_extent} places at most" if injection.reordered else ""),
+        + (f", by {show_count(injection.max_extent, 'place')} at most" if injection.reordered else ""),
         "late": or_nothing(injection.lateness_s, _percentiles),
         "handed late": or_nothing(injection.handed_lateness_s, _percentiles),
     }

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from gradwire.tools.console import console, plain
 
+PATIENCE_S = 2.0  # what is over sooner needs no bar
 LINE_EVERY_S = 5.0
 _LOOK_EVERY_S = 0.5
 

@@ -18,7 +18,7 @@ from gradwire.traces.packets.packets import Packets
 from gradwire.traces.recognition.groups import main_group
 from gradwire.traces.recognition.ranks import BadTrace, by_number, check_all_seen, given_order, inferred_order
 from gradwire.traces.trace import Trace, capture_file, losses
-from gradwire.traces.units import show_long, show_nbytes, show_s
+from gradwire.traces.units import show_count, show_long, show_nbytes, show_s
 
 ENOUGH_NBYTES = 128  # headers of Ethernet, IP and TCP, and the longest header of a message
 WORTH_PPM = 5  # a drift below this is not worth a word: 5 µs in each second
@@ -163,8 +163,7 @@ def _store_address(choices: Sequence[Choice]) -> str | None:
 
 
 def _no_training(captures: Sequence[Packets], choices: Sequence[Choice]) -> str:
-    n_packets = sum(len(packets) for packets in captures)
-    text = f"no training in {n_packets} packets"
+    text = f"no training in {show_count(sum(map(len, captures)), 'packet')}"
     streams = [stream for choice in choices for stream in choice.connection.streams]
     if streams:
         largest = max(streams, key=lambda stream: stream.nbytes)
@@ -231,15 +230,17 @@ def _truncation_note(packets: Packets) -> str:
 def _file_note(packets: Packets) -> Iterator[str]:
     """What is amiss with one file."""
     if packets.n_copies:
+        copies = show_count(packets.n_copies, "packet is", "packets are")
         yield (
-            f"{packets.path}: {packets.n_copies:,} packets are in it twice, as where captures were merged: "
-            "each was counted once, when it was first seen"
+            f"{packets.path}: {copies} in it twice, as where captures were merged: each was counted once, "
+            "when it was first seen"
         )
     if packets.n_mistimed:
         yield f"{packets.path}: {_mistimed(packets)}"
     if packets.n_cut:
+        cut = show_count(packets.n_cut, "packet is", "packets are")
         yield (
-            f"{packets.path}: {packets.n_cut:,} packets are cut off within their headers and left out: "
+            f"{packets.path}: {cut} cut off within the headers and left out: "
             f"capture {ENOUGH_NBYTES} bytes of each packet, tcpdump -s {ENOUGH_NBYTES}"
         )
     back_ns = -int(np.diff(packets.time_ns).min(initial=0))

@@ -112,8 +112,8 @@ def show_ns(time_ns: int) -> str:
 
 
 def show_count(count: int, one: str, many: str = "") -> str:
-    """`1 flow`, `2 flows`; `many` where an s does not make the plural."""
-    return f"{count} {one if count == 1 else many or f'{one}s'}"
+    """`1 flow`, `1,024 flows`; `many` where an s does not make the plural."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
 def show_first(some: Sequence[object], most: int, between: str = ", ") -> str:

@@ -33,9 +33,9 @@ class Ran:
 def capture(request: CaptureRequest, folder: Path, progress: Progress) -> Ran:
     """Leave the captures in `folder`.
 
-    A Ctrl-C ends the job, and what it has sent until then is kept; of a job that is over the rest is still
-    written.  A second one takes everything down at once, as the first does before the job runs: then there is
-    nothing worth keeping.  Raises RunFailed, KeyboardInterrupt.
+    A Ctrl-C ends the job, and what it has sent until then is kept.  If the job is already over, its captures
+    are still written.  A second one takes everything down at once, as the first does before the job runs:
+    then there is nothing worth keeping.  Raises RunFailed, KeyboardInterrupt.
     """
     machine_at: dict[str, tuple[Machine, Mapping[str, Any]]] = {}  # and what else was said then
     ended: dict[str, Any] = {}
@@ -56,7 +56,7 @@ def capture(request: CaptureRequest, folder: Path, progress: Progress) -> Ran:
             if "job" not in machine_at or ended:
                 raise
             is_over = "over" in machine_at
-            progress("still writing" if is_over else "ending", {})
+            progress("writing" if is_over else "ending", {})
             if not is_over:
                 child.tell("stop")
             follow(child, _ASKED_TO_END_S + WRITE_S, noted)

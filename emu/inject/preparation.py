@@ -20,6 +20,7 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.traces.packets.capture import read_capture
 from gradwire.traces.packets.copies import without_copies
 from gradwire.traces.packets.packets import Packets
+from gradwire.traces.units import show_count
 
 MAX_READ = 2 * MAX_PACKETS  # in all files together: a packet is in those of both its ends
 
@@ -107,7 +108,8 @@ def _parts(chosen: Sequence[Chosen], mtu_nbytes: int, exact_mtu: bool) -> tuple[
     whole, notes = pieces(chosen, mtu_nbytes)
     parts = cut(whole, exact_mtu)
     if len(parts) > len(whole) and not exact_mtu:
-        notes.append(f"{len(parts) - len(whole)} packets more than captured: what is too long was cut")
+        more = show_count(len(parts) - len(whole), "packet")
+        notes.append(f"{more} more than captured: what is too long was cut")
     return parts, notes
 
 
@@ -138,7 +140,5 @@ def _check_count(count: int, most: int) -> None:
 
 
 def _left_out_words(left_out: Mapping[str, int]) -> str:
-    counts = {
-        reason: "1 packet is" if n == 1 else f"{n:,} packets are" for reason, n in left_out.items() if n
-    }
+    counts = {reason: show_count(n, "packet is", "packets are") for reason, n in left_out.items() if n}
     return "; ".join(f"{count} {reason}" for reason, count in counts.items())

@@ -22,7 +22,7 @@ from gradwire.emu.inject.options import PPS, RATE, RECORDED, TOPSPEED, InjectOpt
 from gradwire.emu.inject.preparation import Prepared
 from gradwire.emu.inject.times import ReadTimes
 from gradwire.emu.inject.timetable import Ints
-from gradwire.traces.units import show_bps
+from gradwire.traces.units import show_bps, show_count
 
 SCHEMA = "gradwire.injection/1"
 VALID, NOT_VALID = "valid", "not valid"
@@ -157,22 +157,22 @@ def judge(
     if drift is not None and abs(drift) > DRIFT_PPM and handed and handed.p99 > LATE_S:
         reasons.append(f"the end drifts: {drift / 1e4:.3g} % slower than wanted")
     if counted.capture_dropped:
-        count = sum(counted.capture_dropped.values())
-        reasons.append(f"the captures lost {count} packets, so loss and delays are not known")
+        count = show_count(sum(counted.capture_dropped.values()), "packet")
+        reasons.append(f"the captures lost {count}, so loss and delays are not known")
     if counted.softnet_dropped:
-        reasons.append(f"the kernel's receive queues dropped {counted.softnet_dropped} packets")
+        reasons.append(f"the kernel's receive queues dropped {show_count(counted.softnet_dropped, 'packet')}")
     if abs(observed.clock_set_ns) > _CLOCK_SET_NS:
         reasons.append(f"the clock was set by {observed.clock_set_ns / 1e6:.3g} ms meanwhile")
     lost = int(np.count_nonzero(observed.times.arrived_ns == NEVER))
     vanished = lost - sum(counted.queue_dropped.values())
     if vanished > 0 and not counted.capture_dropped:
-        reasons.append(f"{vanished} packets were lost outside the fabric's queues")
+        reasons.append(f"packets lost outside the fabric's queues: {vanished:,}")
     if counted.cpu_idle < BUSY_IDLE and handed:
         reasons.append(f"CPU idle {counted.cpu_idle:.0%}")
     elif counted.cpu_idle < WARN_IDLE:
         warnings.append(f"CPU idle {counted.cpu_idle:.0%}")
     if observed.stray:
-        warnings.append(f"{observed.stray} packets came twice, or were not sent to where they came")
+        warnings.append(f"packets that came twice, or to where they were not sent: {observed.stray:,}")
     return tuple(reasons), tuple(warnings)
 
 

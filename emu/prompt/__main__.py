@@ -38,7 +38,7 @@ from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.machines.machinesfile import Machines
 from gradwire.planning.transport import fabric_transport
-from gradwire.traces.units import show_first
+from gradwire.traces.units import show_count, show_first
 
 _RULES_S = 10.0  # in which a switch that was started gets its rules
 _SHOWN_FAILURES = 3
@@ -64,7 +64,9 @@ def main(options: dict[str, Any], channel: Channel | None = None) -> int:
         )
         if channel:
             stack.enter_context(watched(channel, Looks(fabric, emulation.pid_of, log)))
-        print(f"{fabric.spec} is up: {len(fabric.hosts)} hosts, {len(fabric.switches)} switches", flush=True)
+        hosts = show_count(len(fabric.hosts), "host")
+        switches = show_count(len(fabric.switches), "switch", "switches")
+        print(f"{fabric.spec} is up: {hosts}, {switches}", flush=True)
         setLogLevel("output")
         _set_environment(options["scapy_start"])
         power = _power(fabric, emulation)
@@ -76,7 +78,7 @@ def main(options: dict[str, Any], channel: Channel | None = None) -> int:
     if script is None or not prompt.failed:
         return 0
     failed = [f"line {number}, {line}: {reason}" for number, line, reason in prompt.failed]
-    n_lines = f"{len(failed)} command{'s' * (len(failed) > 1)}"
+    n_lines = show_count(len(failed), "command")
     print(
         f"gradwire: {options['script']}: {n_lines} failed: {show_first(failed, _SHOWN_FAILURES, '; ')}",
         file=sys.stderr,

@@ -95,7 +95,7 @@ class LabPrompt(CLI):  # type: ignore[misc]
     def _note_unanswered(self, results: Sequence[Any]) -> None:
         lost = sum(counts[0] - counts[1] for _, _, counts in results)
         if lost:
-            self.fail(f"{lost} of {len(results)} pings were lost")
+            self.fail(f"pings lost: {lost} of {len(results)}")
 
     def do_iperf(self, line: str) -> None:
         """TCP between two hosts for 5 s, by iperf3: what arrived, and what was sent.  Usage: iperf [h0 h7]"""

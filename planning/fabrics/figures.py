@@ -1,6 +1,7 @@
 """Figures of a fabric from its cabling alone: bisection, oversubscription, paths."""
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gradwire.planning.fabrics.bisection import Cut, full_bps, worst_even_cut
@@ -92,19 +93,42 @@ def shortest_paths(fabric: Fabric) -> tuple[tuple[int, ...], int, float | None]:
     n_hosts = Counter(access_switch(fabric, host) for host in fabric.hosts)
     numbers: set[int] = set()
     diameter, n_pairs, n_switches = 1, 0, 0
-    for start in n_hosts:
+    for twins in _twins(fabric, n_hosts):
+        start = twins[0]
         far = distances(fabric, start)
         counts = path_counts(fabric, far)
-        for switch in n_hosts:
-            pairs = n_hosts[start] * (n_hosts[switch] - (switch == start))
+        for switch, pairs in _pairs_to(twins, n_hosts):
             if pairs:
                 numbers.add(counts[switch])
                 diameter = max(diameter, far[switch] + 1)
-            n_pairs += pairs
-            n_switches += pairs * (far[switch] + 1)
+                n_pairs += pairs
+                n_switches += pairs * (far[switch] + 1)
     return tuple(sorted(numbers)), diameter, n_switches / n_pairs if n_pairs else None
 
 
 def has_one_path(fabric: Fabric) -> bool:
     """Whether no two hosts have a choice of shortest paths."""
     return set(shortest_paths(fabric)[0]) <= {1}  # a single host has none to anybody
+
+
+def _twins(fabric: Fabric, with_hosts: Iterable[str]) -> Iterable[list[str]]:
+    """Switches with the same cables to the same switches, such as all leaves of a leaf-spine: each of them is
+    as far from any other switch, by as many paths, and any two of them are as far from each other.
+    """
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for switch in with_hosts:
+        peers = (peer for peer in fabric.neighbours[switch].values() if peer not in fabric.host_set)
+        alike.setdefault(tuple(sorted(peers)), []).append(switch)
+    return alike.values()
+
+
+def _pairs_to(twins: Sequence[str], n_hosts: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """How many pairs of hosts are at the twins and at each switch, as seen from the first twin; those at the
+    second one are of any two twins.
+    """
+    here = [n_hosts[switch] for switch in twins]
+    yield twins[0], sum(n * (n - 1) for n in here)  # of one switch
+    if len(twins) > 1:
+        yield twins[1], sum(here) ** 2 - sum(n**2 for n in here)
+    for switch in n_hosts.keys() - twins:
+        yield switch, sum(here) * n_hosts[switch]

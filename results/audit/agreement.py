@@ -17,6 +17,7 @@ from gradwire.planning.plan import Plan
 from gradwire.results.audit.disagreements import Finding, off
 from gradwire.results.audit.treeagreement import tree_agreement
 from gradwire.results.audit.treecounts import Again, SumCount, TreeLoad
+from gradwire.traces.units import show_count
 
 NOTHING = WireCount(0, 0)
 NOTHING_AGAIN = Again()
@@ -193,7 +194,7 @@ def _flow_findings(plan: Plan, flows: Iterable[FlowCount], late_s: float, moved:
                 yield Finding(
                     "astray",
                     f"r{flow.src}→r{flow.dst} at {switch}",
-                    f"{count.packets} packets ({count.nbytes} bytes), but its path is {' '.join(path)}",
+                    f"{_amount(count)}, but its path is {' '.join(path)}",
                 )
 
 
@@ -223,10 +224,15 @@ def _stray_findings(plan: Plan, counters: Counters, moved: bool) -> Iterator[Fin
     planned = {(flow.src_ip, flow.dst_ip, flow.sport, flow.dport) for flow in plan.flows}
     for switch, count in counters.others.items():
         if count.packets and not moved:
-            what = f"{count.packets} packets ({count.nbytes} bytes) matched no rule of a flow"
+            what = f"{_amount(count)} matched no rule of a flow"
             yield Finding("no flow's", switch, what)
     for (src, dst, sport, dport), counted in counters.flows.items():
         for switch, count in counted.items():
             if count.packets and (src, dst, sport, dport) not in planned:
-                what = f"{count.packets} packets of {src}:{sport} → {dst}:{dport}, no flow of the plan"
+                packets = show_count(count.packets, "packet")
+                what = f"{packets} of {src}:{sport} → {dst}:{dport}, no flow of the plan"
                 yield Finding("no flow's", switch, what)
+
+
+def _amount(count: WireCount) -> str:
+    return f"{show_count(count.packets, 'packet')} ({count.nbytes:,} bytes)"

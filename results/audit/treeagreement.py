@@ -12,6 +12,7 @@ from gradwire.planning.trees.tree import Node
 from gradwire.results.audit.disagreements import Finding, Kind, off
 from gradwire.results.audit.treecounts import Again, Joints, SumCount, TreeLoad, due
 from gradwire.traces.framing.aggregation import ELEMENT_NBYTES
+from gradwire.traces.units import show_count
 
 REFUSED: tuple[Event, ...] = ("malformed", "early", "other_epoch")
 
@@ -54,9 +55,11 @@ def _sum_findings(plan: Plan, one: SumCount) -> Iterator[Finding]:
         return
     more = one.counted.packets - one.expected.packets
     if more < 0:
-        yield Finding("less", where, f"{-more} packets of {one.expected.packets} were not counted there")
+        packets = show_count(one.expected.packets, "packet")
+        yield Finding("less", where, f"not counted there: {-more:,} of {packets}")
     elif more > one.again:
-        what = f"{more} packets more than the {one.expected.packets} expected; {one.again} were sent again"
+        what = f"{show_count(more, 'packet')} more than the {one.expected.packets:,} expected"
+        what += f"; sent again: {one.again:,}"
         yield Finding("more", where, what)
     else:
         spare = more * tree.elements * ELEMENT_NBYTES
@@ -74,19 +77,20 @@ def _pool_findings(node: Node, joints: Joints) -> Iterator[Finding]:
     counts = pool.counts
     wanted = len(node.children) * joints.due.packets
     if counts["added"] != wanted or counts["completed"] != joints.due.packets:
-        what = f"{counts['added']} contributions were added and {counts['completed']} sums completed"
+        what = f"contributions added: {counts['added']:,}, sums completed: {counts['completed']:,}"
         kind: Kind = "less" if counts["added"] < wanted else "more"
-        yield Finding(kind, where, f"{what}, not {wanted} and {joints.due.packets}")
+        yield Finding(kind, where, f"{what}; due: {wanted:,} and {joints.due.packets:,}")
     asks = any(joints.is_host(node, child.port) for child in node.children)
     for event in REFUSED:
         if counts[event] and not (asks and event == "other_epoch"):
-            yield Finding("more", where, f"{counts[event]} packets were refused: {event.replace('_', ' ')}")
+            refused = show_count(counts[event], "packet was", "packets were")
+            yield Finding("more", where, f"{refused} refused: {event.replace('_', ' ')}")
     others = counts["contributions"] - counts["added"] - sum(counts[event] for event in REFUSED)
     if not counts["duplicates"] <= others <= counts["duplicates"] + counts["stale"]:
-        what = f"of {counts['contributions']} contributions {others} were neither added nor refused, but"
-        yield Finding("ends differ", where, f"{what} {counts['duplicates']} are said to have come twice")
+        what = f"contributions neither added nor refused: {others:,} of {counts['contributions']:,}"
+        yield Finding("ends differ", where, f"{what}; said to have come twice: {counts['duplicates']:,}")
     if counts["saturated"]:
-        yield Finding("saturated", where, f"{counts['saturated']} sums did not fit an int32")
+        yield Finding("saturated", where, f"{show_count(counts['saturated'], 'sum')} did not fit an int32")
 
 
 def _strays(plan: Plan, counters: Counters) -> Iterator[Finding]:
@@ -94,5 +98,6 @@ def _strays(plan: Plan, counters: Counters) -> Iterator[Finding]:
     planned = {tree.udp_port for tree in plan.trees}
     for (port, udp_port), count in counters.sums.items():
         if count.packets and udp_port not in planned:
-            what = f"{count.packets} packets to UDP port {udp_port}, which is not a tree's of the plan"
+            packets = show_count(count.packets, "packet")
+            what = f"{packets} to UDP port {udp_port}, which is not a tree's of the plan"
             yield Finding("no flow's", port.node, what)

@@ -56,7 +56,7 @@ def test_while_captures_are_written_it_waits_for_them_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = Session([("job", {}), ("over", OVER)], [("ended", {"cut_short": None})])
-    assert captured(session, tmp_path, monkeypatch) == (None, ["job", "over", "still writing"])
+    assert captured(session, tmp_path, monkeypatch) == (None, ["job", "over", "writing"])
     assert session.asked == []
     assert session.limits_s[1] > WRITE_S
 

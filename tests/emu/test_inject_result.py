@@ -72,7 +72,7 @@ def test_figures_are_those_of_the_packets(tmp_path: Path) -> None:
         (
             without(observed_times(), 3, 4),
             {"queue_dropped": {"switch0-eth2": 1}},
-            "1 packets were lost outside",
+            "packets lost outside the fabric's queues: 1",
         ),
     ],
 )

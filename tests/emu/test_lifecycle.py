@@ -102,8 +102,8 @@ def test_a_session_that_was_killed_says_so_and_not_what_unshare_says_of_it(tmp_p
     child = ChildProcess("the run", it, tmp_path / "session.log")
     assert lifecycle.says_that_it_was_killed(last_line(child.log))
     assert lifecycle.why_it_failed(child) == (
-        "the run's main process was killed (SIGKILL), by somebody or by the kernel for want of memory "
-        "(see dmesg): run it again"
+        "the run's main process was killed (SIGKILL), by a user or by the kernel because memory "
+        "ran out (dmesg says which): free some memory or choose a smaller job, then run the command again"
     )
 
 
@@ -125,7 +125,7 @@ def test_a_session_that_a_signal_stops_at_its_end_is_named_and_not_waited_for(
             lifecycle.follow(child, 30, lambda phase, more: None)
         child.process.kill()
     assert str(failed.value) == (
-        f"the capture's main process ({child.process.pid}) was stopped by a signal: run it again"
+        f"the capture's main process ({child.process.pid}) was stopped by a signal: run the command again"
     )
 
 

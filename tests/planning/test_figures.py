@@ -1,11 +1,16 @@
 """Figures of a fabric against the papers' formulas, and from cables that are not all alike."""
 
+import itertools
 from pathlib import Path
+from statistics import fmean
 
+import networkx as nx
 import pytest
 
-from gradwire.planning.fabrics.figures import figures, has_one_path, oversubscription
+from gradwire.planning.fabrics.fabric import Fabric, Link
+from gradwire.planning.fabrics.figures import figures, has_one_path, oversubscription, shortest_paths
 from gradwire.planning.fabrics.spec import parse_fabric
+from tests.made_graphs import graph
 
 POD = Path(__file__).parents[2] / "docs" / "examples" / "pod.yaml"
 
@@ -47,6 +52,31 @@ def test_radix_and_the_mean_number_of_switches_on_a_path_are_as_counted_by_hand(
     found = figures(parse_fabric(spec))
     assert found.radix == radix
     assert found.mean_switches == pytest.approx(mean)
+
+
+@pytest.mark.parametrize(
+    "spec", ["fat-tree:k=4", "leaf-spine:leaves=3,spines=2,hosts=2", "mesh:x=3,y=2", POD]
+)
+def test_paths_are_those_between_all_pairs_of_hosts(spec: str | Path) -> None:
+    fabric = parse_fabric(str(spec))
+    cables = graph(fabric)
+    paths = [list(nx.all_shortest_paths(cables, *pair)) for pair in itertools.permutations(fabric.hosts, 2)]
+    n_switches = [len(between[0]) - 2 for between in paths]
+    numbers, diameter, mean = shortest_paths(fabric)
+    assert (numbers, diameter) == (tuple(sorted(set(map(len, paths)))), max(n_switches))
+    assert mean == pytest.approx(fmean(n_switches))
+
+
+def test_of_leaves_some_alike_and_one_with_two_cables_all_pairs_of_hosts_count() -> None:
+    """Pairs: one at `left`, two from there to `right`, and by two paths three to `far`."""
+    at = {"h0": "left", "h1": "left", "h2": "right", "h3": "far"}
+    links = [Link(host, 0, leaf, 10 + n, 10**6) for n, (host, leaf) in enumerate(at.items())]
+    uplinks = enumerate(["left", "right", "far", "far"])
+    links += [Link(leaf, 20 + n, "spine", 1 + n, 10**6) for n, leaf in uplinks]
+    fabric = Fabric("made:", "made", {}, tuple(at), ("left", "right", "far", "spine"), tuple(links))
+    numbers, diameter, mean = shortest_paths(fabric)
+    assert (numbers, diameter) == ((1, 2), 3)
+    assert mean == pytest.approx((1 + 5 * 3) / 6)
 
 
 def test_a_slower_uplink_is_oversubscribed() -> None:

@@ -84,11 +84,11 @@ def test_a_signal_ends_a_script_in_mid_command(number: signal.Signals, code: int
         (
             1,
             signal.SIGKILL,
-            "was killed (SIGKILL), by somebody or by the kernel for want of memory (see dmesg);",
+            "was killed (SIGKILL), by a user or by the kernel because memory ran out (dmesg says which), so",
         ),
-        (1, signal.SIGSTOP, "was stopped by a signal, and"),
-        (2, signal.SIGKILL, "ended with exit code 1;"),
-        (2, signal.SIGSTOP, "was stopped by a signal, and"),
+        (1, signal.SIGSTOP, "was stopped by a signal (process "),
+        (2, signal.SIGKILL, "ended with exit code 1, so"),
+        (2, signal.SIGSTOP, "was stopped by a signal (process "),
     ],
     ids=["unshare-killed", "unshare-stopped", "first-killed", "first-stopped"],
 )
@@ -111,9 +111,10 @@ def test_a_script_whose_process_is_killed_or_stopped_ends_with_a_line_that_says_
         process.kill()
         process.communicate()
     last = said.splitlines()[-1]
-    assert last.startswith("gradwire: the prompt's main process")
+    assert last.startswith("gradwire: the process of this network")
     assert how in last
-    assert last.endswith("its network is gone: start it again")
+    assert ", so the network was taken down: " in last
+    assert last.endswith("run the command again")
     assert process.returncode == 1
 
 

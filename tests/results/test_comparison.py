@@ -103,7 +103,7 @@ def test_what_an_interrupted_command_left_is_compared_and_said_to_be_a_part(
     with pytest.raises(SystemExit):
         cli.main(["compare", str(whole), str(part)])
     said = capsys.readouterr().out
-    assert f"{part}: incomplete: 1 of 3 cells are done" in said
+    assert f"{part}: incomplete: 1 of 3 cells done" in said
     assert f"{whole}: incomplete" not in said
     with pytest.raises(SystemExit):
         cli.main(["compare", str(whole), str(part), "--json"])

@@ -121,7 +121,7 @@ def test_results_of_trust_are_told_from_those_of_runs(tmp_path: Path) -> None:
         ),
         (
             f'{{"schema": "gradwire.matrix/1", "cells": [{CELL % "[1]"}], "rows": []}}',
-            "it has 0 rows, but 1 cells",
+            "it has 0 rows, but 1 cell",
         ),
         (f'{{"schema": "gradwire.matrix/1", "cells": 5, "rows": [{ROW}]}}', "cells is not a list"),
     ],

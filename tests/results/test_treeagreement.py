@@ -188,7 +188,7 @@ def test_a_contribution_added_twice_is_found(tmp_path: Path) -> None:
         counts["duplicates"] -= 1
 
     (finding,) = held(tmp_path, add, again=[(2, 3)]).findings
-    assert finding.what == "31 contributions were added and 15 sums completed, not 30 and 15"
+    assert finding.what == "contributions added: 31, sums completed: 15; due: 30 and 15"
 
 
 def test_contributions_that_nothing_became_of_are_found(tmp_path: Path) -> None:

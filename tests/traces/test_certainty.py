@@ -11,7 +11,7 @@ def test_what_was_recognised_comes_with_its_confidence_and_evidence() -> None:
     said = {one.what: one for one in statements(made_analysis())}
     assert said["allreduce: ring, 2×"].confidence == 0.9
     assert said["allreduce: ring, 2×"].evidence == "each rank sends to one other"
-    assert said["1 connections speak gloo"].confidence == 1.0
+    assert said["1 connection speaks gloo"].confidence == 1.0
     assert said["the job's shape: allreduce"].evidence == "all bytes are in allreduces"
     assert said["ranks"].evidence == "as given"
 

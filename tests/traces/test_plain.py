@@ -82,10 +82,7 @@ def test_the_evidence_has_the_pauses(tmp_path: Path) -> None:
 def test_every_guess_is_told_as_one(tmp_path: Path) -> None:
     found = Plain().read([sent(tmp_path / "a.pcap", burst(50, MS) + burst(50, 40 * MS))])
     assert found.notes == (
-        (
-            "framing unknown: the 2 messages are bursts between pauses of their senders in 1 connections, "
-            "a guess"
-        ),
+        ("framing unknown: 2 messages are bursts between pauses of their senders in 1 connection, a guess"),
     )
 
 

@@ -72,7 +72,8 @@ def test_a_time_is_shown_in_the_largest_unit_that_divides_it() -> None:
 
 
 def test_one_is_singular_and_none_is_plural() -> None:
-    assert [show_count(count, "flow") for count in (0, 1, 2)] == ["0 flows", "1 flow", "2 flows"]
+    counts = (0, 1, 2, 1024)
+    assert [show_count(count, "flow") for count in counts] == ["0 flows", "1 flow", "2 flows", "1,024 flows"]
     assert [show_count(count, "switch", "switches") for count in (1, 2)] == ["1 switch", "2 switches"]
 
 

@@ -84,7 +84,7 @@ def test_a_packet_that_one_of_the_two_does_not_know_is_reported(tmp_path: Path) 
 def test_a_file_of_another_length_is_reported(tmp_path: Path) -> None:
     packets = made(tmp_path)
     packets.path.write_bytes(packets.path.read_bytes()[: 24 + 16 + len(tcp(A, B, 5, b"abc"))])
-    assert verify(packets.path, packets, 9) == ["tshark reads 1 packets, gradwire 3"]
+    assert verify(packets.path, packets, 9) == ["packets: tshark reads 1, gradwire 3"]
 
 
 def test_the_first_difference_ends_the_command_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,8 +69,9 @@ def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
             "--trainings",
             min=1,
             max=MAX_TRAININGS,
-            help="Number of trainings on each fabric; the median iteration of all counts. Where hosts have "
-            "several paths to each other, a capture is replayed for each of them, with its ports.",
+            help="Number of trainings on each fabric; the median of all their iterations counts. Where hosts "
+            "have several paths, each capture is replayed once for each training, with the ports of that "
+            "training, and the middle result counts.",
         ),
     ] = 3,
     snaplen: SnaplenOption = 128,

@@ -22,7 +22,7 @@ from gradwire.tools.drawing.layout import (
     Spot,
     layout,
 )
-from gradwire.traces.units import show_bps
+from gradwire.traces.units import show_bps, show_count
 
 DENSE_CABLES = 100  # more are drawn with thin lines, so that the loaded ones show
 LABELLED_HOST_GAP = 32  # hosts nearer to each other have a label for all of a switch
@@ -90,7 +90,8 @@ def fabric_svg(
     width, height = drawing.layout.width, drawing.layout.height
     legend = list(_legend(drawing, height))
     height += LEGEND_HEIGHT if legend else 0
-    title = f"{fabric.spec}: {len(fabric.hosts)} hosts, {len(fabric.switches)} switches"
+    switches = show_count(len(fabric.switches), "switch", "switches")
+    title = f"{fabric.spec}: {show_count(len(fabric.hosts), 'host')}, {switches}"
     size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
     style = "gw-fabric dense" if drawing.is_dense else "gw-fabric"
     parts = [
@@ -200,7 +201,7 @@ def _switches(drawing: _Drawing) -> Iterator[str]:
                 yield f'<text class="note" x="4" y="{y:.1f}">{escape(stem[:6])}</text>'
         for switch, text in zip(row, texts, strict=True):
             spot = drawing.layout.spots[switch]
-            title = f"{switch}: {len(drawing.fabric.ports[switch])} ports"
+            title = f"{switch}: {show_count(len(drawing.fabric.ports[switch]), 'port')}"
             yield (
                 f'<g><title>{escape(title)}</title><rect class="switch" x="{spot.x - width / 2:.1f}"'
                 f' y="{spot.y - SWITCH_HEIGHT / 2:.1f}" width="{width:.1f}" height="{SWITCH_HEIGHT}" rx="4"/>'

@@ -19,7 +19,7 @@ from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.exposure import Exposure, Straggler
 from gradwire.traces.analysis.incast import Incast
 from gradwire.traces.analysis.transfers import Iteration, Transfer
-from gradwire.traces.units import show_bps, show_nbytes
+from gradwire.traces.units import show_bps, show_count, show_nbytes
 
 NO_JOB = "Nothing to show: no training was recognised in these captures."
 
@@ -165,7 +165,7 @@ def incasts_table(analysis: Analysis) -> Table:
         )
 
     some = largest(analysis.incasts, lambda one: one.nbytes)
-    caption = f"{len(some):,} episodes"
+    caption = show_count(len(some), "episode")
     reason = (
         NO_JOB
         if analysis.missing

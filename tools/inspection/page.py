@@ -124,7 +124,7 @@ def what(analysis: Analysis) -> str:
     """One line: how much was captured, and of what kind of job."""
     packets = sum(file.n_packets for file in analysis.files)
     files = show_count(len(analysis.files), "file")
-    captured = f"{packets:,} packets in {files}, {show_s(analysis.duration_ns / 1e9)}"
+    captured = f"{show_count(packets, 'packet')} in {files}, {show_s(analysis.duration_ns / 1e9)}"
     if analysis.missing:
         return captured
     shape = analysis.shape
@@ -144,19 +144,19 @@ def losses(analysis: Analysis) -> str:
     cut = sum(file.truncated for file in analysis.files)
     dropped_counts = [file.dropped for file in analysis.files if file.dropped is not None]
     dropped = (
-        f"says that it dropped {sum(dropped_counts):,} packets"
+        f"says that it dropped {show_count(sum(dropped_counts), 'packet')}"
         if dropped_counts
         else "does not say what it dropped"
     )
-    n_files = len(analysis.files)
+    files = show_count(len(analysis.files), "file")
     whose = "data packets" if analysis.missing else "data packets of the training"
     parts = [
         f"{lost.data_packets:,} {whose}, each counted once:",
         f"{lost.retransmitted:,} sent again. The capture {dropped};",
         f"{show_nbytes(lost.unseen_nbytes)} of the streams are in no file.",
         f"Headers of messages that the snaplen hides: {lost.recovered:,} recovered,",
-        f"{lost.unresolved:,} gaps ({show_nbytes(lost.unresolved_nbytes)}) unresolved.",
-        f"{cut} of {n_files} files are cut off at their end." if cut else "No file is cut off at its end.",
+        f"{show_count(lost.unresolved, 'gap')} ({show_nbytes(lost.unresolved_nbytes)}) unresolved.",
+        f"Cut off at their end: {cut} of {files}." if cut else "No file is cut off at its end.",
     ]
     return " ".join(parts)
 

@@ -18,7 +18,7 @@ from gradwire.traces.analysis.summary import sentences
 from gradwire.traces.analysis.transfers import Iteration, Transfer
 from gradwire.traces.recognition.shape import taxonomy_of
 from gradwire.traces.trace import CaptureFile
-from gradwire.traces.units import show_bps, show_nbytes, show_s
+from gradwire.traces.units import show_bps, show_count, show_nbytes, show_s
 
 MAX_ROWS = 40
 MAX_FLOWS = 12
@@ -237,10 +237,11 @@ def _bursts(analysis: Analysis) -> Table:
 def _losses(analysis: Analysis) -> str:
     losses = analysis.losses
     unresolved, unseen = show_nbytes(losses.unresolved_nbytes), show_nbytes(losses.unseen_nbytes)
+    gaps = show_count(losses.unresolved, "gap")
     return (
         f"{losses.data_packets:,} data packets, each counted once: {losses.retransmitted:,} retransmitted. "
-        f"Preambles that the captures hide: {losses.recovered:,} recovered, {losses.unresolved:,} gaps "
+        f"Preambles that the captures hide: {losses.recovered:,} recovered, {gaps} "
         f"({unresolved}) unresolved. In no capture: {unseen}. "
-        f"Rendezvous, left out: {analysis.rendezvous_packets:,} packets. "
+        f"Rendezvous, left out: {show_count(analysis.rendezvous_packets, 'packet')}. "
         f"Incast episodes: {len(analysis.incasts):,}."
     )

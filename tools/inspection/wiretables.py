@@ -19,7 +19,7 @@ from gradwire.traces.analysis.flows import FlowFigures
 from gradwire.traces.analysis.percentiles import Percentiles
 from gradwire.traces.analysis.traffic import Traffic
 from gradwire.traces.trace import CaptureFile
-from gradwire.traces.units import show_bps, show_nbytes
+from gradwire.traces.units import show_bps, show_count, show_nbytes
 
 
 def flows_table(analysis: Analysis) -> Table:
@@ -54,7 +54,8 @@ def flows_table(analysis: Analysis) -> Table:
     some = sorted(analysis.flows, key=lambda flow: (not flow.training, -flow.payload_nbytes))
     n_training = sum(flow.training for flow in some)
     others = f"{len(some) - n_training:,} other"
-    caption = f"{n_training:,} flows of the training, {others}: one direction of a connection each"
+    flows = show_count(n_training, "flow")
+    caption = f"{flows} of the training, {others}: one direction of a connection each"
     return made_table(caption, columns, some, row, "No connection carried any payload.", "The largest")
 
 

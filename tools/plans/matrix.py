@@ -28,7 +28,7 @@ from gradwire.results.plannedcells import (
 )
 from gradwire.tools.pageparts import environment
 from gradwire.tools.plans.summary import summary
-from gradwire.tools.progressbar import progress_bar
+from gradwire.tools.progressbar import PATIENCE_S, progress_bar
 from gradwire.tools.table import NOTHING, Table, columns, or_nothing, rich_table, table_of
 from gradwire.tools.table import Cell as TableCell
 from gradwire.traces.files import write_whole
@@ -38,7 +38,6 @@ Engine = Callable[[Plan, Callable[[float], None]], EngineTimes]
 """The time of a plan by another engine, which says now and then what share is done; raises Refused."""
 ENGINES = {"SimGrid": "simgrid_s", "ns-3": "packets_s"}  # whose times a table has if they were asked
 REFUSED_SHOWN = 2  # cells of each reason; the table names them all
-PATIENCE_S = 2.0  # what is over sooner has no progress bar
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,8 +137,8 @@ def _figures(plan: Plan, found: PlanLoad, figures: PlanFigures, engines: EngineT
         *_foreseen(plan),
         (
             "collisions",
-            f"{found.n_collisions}",
-            f"of {len(found.phases)} phases wait for inner links",
+            f"{found.n_collisions:,}",
+            f"phases that wait for inner links, of {len(found.phases):,}",
         ),
         ("worst link", figures["worst_link"], _worst_words(worst)),
     )
@@ -216,9 +216,11 @@ def _sends(plan: Plan) -> Iterator[tuple[str, str, str]]:
     """What hosts send to each other, if they do."""
     schedule = plan.schedule
     if schedule.sends or not plan.trees:
-        number = f"in {len(schedule.sends)} sends of {show_count(n_operations(plan), 'operation')}"
+        sends = show_count(len(schedule.sends), "send")
+        number = f"in {sends} of {show_count(n_operations(plan), 'operation')}"
         yield "payload", show_nbytes(schedule.payload_nbytes), number
-        yield "flows", f"{len(plan.flows)}", f"both directions of {len(plan.flows) // 2} connections"
+        connections = show_count(len(plan.flows) // 2, "connection")
+        yield "flows", f"{len(plan.flows):,}", f"both directions of {connections}"
 
 
 def _sums(plan: Plan) -> Iterator[tuple[str, str, str]]:
@@ -236,7 +238,7 @@ def _sums(plan: Plan) -> Iterator[tuple[str, str, str]]:
 
 
 def _worst_words(worst: LinkLoad) -> str:
-    flows = f"{worst.together} flows at once" if worst.together > 1 else "1 flow at a time"
+    flows = f"{worst.together:,} flows at once" if worst.together > 1 else "1 flow at a time"
     return f"{flows}, adds {show_s(worst.excess_s)}" if worst.excess_s > 1e-9 else f"{flows}, adds nothing"
 
 

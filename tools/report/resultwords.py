@@ -12,7 +12,7 @@ def missing_words(results: Matrix | TrustMatrix) -> str:
     if results.is_complete:
         return ""
     total = results.n_cells if isinstance(results, Matrix) else results.n_rows
-    return f"incomplete: {len(results.rows)} of {total} cells are done"
+    return f"incomplete: {len(results.rows)} of {total} cells done"
 
 
 def about_words(matrix: Matrix) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from gradwire.planning.model.errorbar import Bar
 from gradwire.planning.plan import ADAPTIVE
 from gradwire.results.row import Row, Spread
-from gradwire.traces.units import show_first, show_s
+from gradwire.traces.units import show_count, show_first, show_s
 
 MOST_NAMED = 4  # rows of one note, and sizes of one row
 _FIGURE = re.compile(r"(?<![\w.])(\d{1,9})(?: to (\d{1,9}))?(?=%| ms)")
@@ -65,7 +65,7 @@ def _notes_of(row: Row) -> Iterator[_Note]:
     if row.idle_of:
         yield _Note(EVENT, "note", machine_words(row.idle_of))
     if row.dropped:
-        yield _Note(EVENT, "note", f"{row.dropped} packets dropped in the fabric's queues")
+        yield _Note(EVENT, "note", f"{show_count(row.dropped, 'packet')} dropped in the fabric's queues")
     if row.why:
         yield _Note(WHY, "why", row.why)
     if row.iteration_s and row.exposed_s is not None:

@@ -50,7 +50,7 @@ function showLoad(load) {
     const [name, rate] = links[number], [used, queued, dropped] = now.get(number) || [0, 0, 0];
     lane.setAttribute("class", `lane ${down.has(number) ? "failed" : `load${shade(used / rate)}`}`);
     title.textContent = `${name}, ${bps(rate)}: ${down.has(number) ? "down" : `${bps(used)} (${percent(used / rate)})`}, `
-      + `${bytes(queued)} in the queue, ${dropped} packets dropped`;
+      + `${bytes(queued)} in the queue, ${dropped} packet${dropped === 1 ? "" : "s"} dropped`;
   });
   showLinks(load.links, down);
   showRanks(load.ranks);

@@ -51,7 +51,7 @@ function links(div, {edges, links, most, failures}) {
       const link = links[Math.floor(down * links.length)], i = edges.findIndex(edge => edge > at) - 1;
       if (!link || i < 0) return "";
       const queue = !link.read ? "queue not read" : "queue " + bytes(link.queue ? link.queue[i] : 0);
-      const dropped = link.dropped && link.dropped[i] ? ", " + link.dropped[i] + " packets dropped" : "";
+      const dropped = link.dropped && link.dropped[i] ? ", " + link.dropped[i] + (link.dropped[i] === 1 ? " packet" : " packets") + " dropped" : "";
       const out = failures.filter(([, from, to]) => from <= at && (to === null || at < to)).map(([cable]) => "\n" + cable + " is down");
       return link.name + "\n" + time(edges[i]) + " to " + time(edges[i + 1]) + "\nload " + (link.load[i] / 10).toFixed(1) + " % of " + link.rate + "\n" + queue + dropped + out.join("");
     });

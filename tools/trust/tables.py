@@ -3,14 +3,14 @@
 The page is one file that needs nothing else.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from gradwire.results.trustresult import MUCH_WAITED, Summary, TrustMatrix, TrustRow
+from gradwire.results.trustresult import MUCH_WAITED, Live, Summary, TrustMatrix, TrustRow
 from gradwire.tools.pageparts import environment
 from gradwire.tools.report.rowtables import VERDICT_STYLES
 from gradwire.tools.table import NOTHING, Cell, columns, or_nothing, rich_table, table_of
@@ -47,13 +47,17 @@ def print_matrix(to: Console, matrix: TrustMatrix) -> None:
         to.print(line)
 
 
-def beside(row: TrustRow) -> str:
-    """The end of a row's name for a job beside the first one."""
-    return f", beside-{row.job}" if row.job else ""
+def beside(one: TrustRow | Live) -> str:
+    """The end of its name for a job beside the first one."""
+    return f", beside-{one.job}" if one.job else ""
 
 
 def row_name(row: TrustRow) -> str:
     return f"{row.captured_on} → {row.replayed_on}{beside(row)}"
+
+
+def live_name(live: Live) -> str:
+    return f"{live.fabric}{beside(live)}"
 
 
 def show_share(share: float | None) -> str:
@@ -72,15 +76,21 @@ def notes(matrix: TrustMatrix) -> Iterator[str]:
             yield f"{row.verdict}: {name}: {reason}"
         for warning in row.warnings:
             yield f"note: {name}: {warning}"
-    for live in matrix.live:
+    yield from live_notes(matrix.live)
+
+
+def live_notes(lives: Sequence[Live]) -> Iterator[str]:
+    """What there is to know of the trainings themselves."""
+    for live in lives:
         if len(live.trainings) > 1:
             times = ", ".join(show_s(each.time.median) for each in live.trainings)
-            yield f"note: {live.fabric}: median iterations of {len(live.trainings)} trainings: {times}"
-    for live in matrix.live:
+            yield f"note: {live_name(live)}: median iterations of {len(live.trainings)} trainings: {times}"
+    for live in lives:
         if live.waited is not None and live.waited > MUCH_WAITED:
             yield (
-                f"note: {live.fabric}: a rank's threads waited for a processor for {live.waited:.0%} of the "
-                "live job's time, as all ranks share this machine's; replays do not compute and wait less"
+                f"note: {live_name(live)}: a rank's threads waited for a processor for {live.waited:.0%} of "
+                "the training, because all ranks share this machine's processors; replays compute nothing, "
+                "so they wait less and may be shorter"
             )
 
 
@@ -136,8 +146,8 @@ def page(matrix: TrustMatrix) -> str:
 
 
 def _grid(matrix: TrustMatrix, job: int) -> dict[str, Any]:
-    """A job's table: its live times, and its rows by the fabric that they were captured on."""
+    """A job's table: its live times, its rows by the fabric that they were captured on, and notes."""
     live = [each for each in matrix.live if each.job == job]
     rows = [row for row in matrix.rows if row.job == job]
     cells = [rows[first : first + len(live)] for first in range(0, len(rows), len(live))]
-    return {"name": matrix.jobs[job], "live": live, "rows": cells}
+    return {"name": matrix.jobs[job], "live": live, "rows": cells, "notes": list(live_notes(live))}

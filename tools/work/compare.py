@@ -19,7 +19,7 @@ from gradwire.tools.console import console
 from gradwire.tools.report.resultwords import missing_words
 from gradwire.tools.report.sidebyside import without_shared
 from gradwire.tools.table import NOTHING, Cell, columns, or_nothing, rich_table, table_of
-from gradwire.traces.units import show_s
+from gradwire.traces.units import show_count, show_s
 
 _STYLE = {"slower": "bold red", "faster": "green"}
 
@@ -70,7 +70,8 @@ def _time(seconds: float | None, repeats: int) -> str:
 
 def _sentences(cells: Sequence[ComparedCell]) -> list[str]:
     counts = Counter(cell.change for cell in cells)
-    lines = [f"{len(cells)} cells: " + ", ".join(f"{count} {change}" for change, count in counts.items())]
+    changes = ", ".join(f"{count:,} {change}" for change, count in counts.items())
+    lines = [f"{show_count(len(cells), 'cell')}: {changes}"]
     lines += [
         f"verdict: {cell.cell}: {cell.before} before, {cell.after} now"
         for cell in cells

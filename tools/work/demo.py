@@ -22,7 +22,7 @@ from gradwire.tools.thismachine import need_root_and_tools
 from gradwire.traces.analysis.analysis import analyse
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.recognise import find_job, workload_of
-from gradwire.traces.units import parse_bps, show_bps
+from gradwire.traces.units import parse_bps, show_bps, show_count
 
 SAMPLE = Path("traces/samples/slow_ddp_8_mlp_leafspine50M")
 AS_IT_WAS, HALVING, RANDOM, HDRM = (  # algorithm, placement, routes
@@ -80,7 +80,8 @@ def show_demo(
     first, *_, last = workload.iterations[-ITERATIONS:]
     introduction = (
         f"Replayed: iterations {first} to {last} of {SAMPLE}, which was captured on the leaf-spine, "
-        f"hosts' links at {show_bps(rate_bps)}, every size × {scale_bytes}, {repeat} repeats, seed {SEED}."
+        f"hosts' links at {show_bps(rate_bps)}, every size × {scale_bytes}, "
+        f"{show_count(repeat, 'repeat')}, seed {SEED}."
     )
     described = about("gradwire demo", [introduction])
     matrix = carry_out(planned(work), RunOptions(repeat), folder, described, quiet=as_json)

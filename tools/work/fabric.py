@@ -18,6 +18,7 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.tools.console import console
 from gradwire.tools.drawing.svg import fabric_svg
 from gradwire.tools.fabrictable import FIGURES, fabric_table
+from gradwire.tools.progressbar import PATIENCE_S, progress_bar
 from gradwire.tools.sizetable import grid_note, size_row, size_table
 from gradwire.tools.table import rich_table
 from gradwire.traces.files import write_whole
@@ -36,7 +37,7 @@ def compare_fabrics(specs: Sequence[str], svg: Path | None, *, as_yaml: bool, as
             raise ValueError(f"{option} takes one fabric, got {len(fabrics)}: run it once for each")
     if as_yaml and as_json:
         raise ValueError("--yaml and --json cannot be used together: give one of them")
-    columns = [figures_of(one) for one in fabrics]
+    columns = _figures(fabrics, quiet=as_json)
     if svg is not None:
         write_whole(svg, fabric_svg(fabrics[0]))
     if as_yaml:
@@ -47,6 +48,17 @@ def compare_fabrics(specs: Sequence[str], svg: Path | None, *, as_yaml: bool, as
         _print(console(), list(zip(fabrics, columns, strict=True)))
         if svg is not None:
             console().print(f"drawn in {svg}", soft_wrap=True)
+
+
+def _figures(fabrics: Sequence[Fabric], *, quiet: bool) -> list[Figures]:
+    """With a bar where it takes long: a torus of 64 by 64 needs half a minute."""
+    found: list[Figures] = []
+    with progress_bar(quiet=quiet, after_s=PATIENCE_S) as progress:
+        task = progress.add_task("", total=len(fabrics))
+        for one in fabrics:
+            progress.update(task, description=f"counting the paths of {one.spec}", completed=len(found))
+            found.append(figures_of(one))
+    return found
 
 
 def list_sizes(radix: int, *, as_json: bool) -> None:

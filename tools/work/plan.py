@@ -26,10 +26,10 @@ from gradwire.tools.console import console
 from gradwire.tools.options.choices import MatrixChoices, NetworkChoices, TrafficChoices, refuse_planned
 from gradwire.tools.options.common import ENGINES, MODEL, SIMGRID
 from gradwire.tools.outputs import check_file, check_page, check_tables, print_outputs
-from gradwire.tools.plans.matrix import PATIENCE_S, Engine, planned, print_cells, to_json, write_page
+from gradwire.tools.plans.matrix import Engine, planned, print_cells, to_json, write_page
 from gradwire.tools.plans.partitiontable import machine_parts, parts_json, print_parts
 from gradwire.tools.plans.summary import print_summary, summary
-from gradwire.tools.progressbar import progress_bar
+from gradwire.tools.progressbar import PATIENCE_S, progress_bar
 from gradwire.tools.stdin import with_stdin
 from gradwire.traces.units import one_of
 

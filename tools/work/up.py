@@ -69,8 +69,11 @@ def start_fabric(
 def _exit_code(code: int) -> int:
     """Our exit code for the prompt's.  Raise RunFailed for a code that the prompt itself never uses."""
     if code not in (0, SAID_WHY):
-        how = how_main_process_ended(code)
-        raise RunFailed(f"the prompt's main process {how}; its network is gone: start it again")
+        first = "free some memory or choose a smaller fabric, then " if code == -signal.SIGKILL else ""
+        raise RunFailed(
+            f"the process of this network {how_main_process_ended(code)}, so the network was taken down: "
+            f"{first}run the command again"
+        )
     return FAULT if code else 0
 
 
@@ -114,8 +117,10 @@ def _carried_out(options: dict[str, object], commands: str, fds: Sequence[int]) 
                 process.communicate(left, _LOOK_S)
             left = None
             if stopped := [pid for pid in (process.pid, *_children(process.pid)) if is_stopped(pid)]:
-                how = f"({stopped[0]}) was stopped by a signal, and its network is gone"
-                raise RunFailed(f"the prompt's main process {how}: start it again")
+                raise RunFailed(
+                    f"the process of this network was stopped by a signal (process {stopped[0]}), so the "
+                    "network was taken down: run the command again"
+                )
         return process.returncode
     finally:
         stop(process)

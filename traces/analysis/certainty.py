@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gradwire.traces.analysis.analysis import Analysis
-from gradwire.traces.units import show_nbytes, show_s
+from gradwire.traces.units import show_count, show_nbytes, show_s
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ def statements(analysis: Analysis) -> tuple[Statement, ...]:
 def _statements(analysis: Analysis) -> Iterator[Statement]:
     for traffic in analysis.traffic:
         if traffic.training:
-            what = f"{traffic.connections:,} connections speak {traffic.framing}"
+            some = show_count(traffic.connections, "connection speaks", "connections speak")
+            what = f"{some} {traffic.framing}"
             yield Statement(what, traffic.confidence, traffic.evidence)
     if analysis.missing:
         yield Statement("no training was recognised", None, analysis.missing)
@@ -78,12 +79,11 @@ def _kept(analysis: Analysis) -> Statement:
     losses = analysis.losses
     dropped = [file.dropped for file in analysis.files if file.dropped is not None]
     drops = (
-        f"{sum(dropped):,} packets dropped by the capture"
+        f"{show_count(sum(dropped), 'packet')} dropped by the capture"
         if dropped
         else "the files do not say what was dropped"
     )
     unseen = f"{show_nbytes(losses.unseen_nbytes)} of the streams are in no file"
-    unclear = (
-        f"{losses.unresolved:,} gaps whose messages are unknown ({show_nbytes(losses.unresolved_nbytes)})"
-    )
+    gaps = show_count(losses.unresolved, "gap")
+    unclear = f"{gaps} whose messages are unknown ({show_nbytes(losses.unresolved_nbytes)})"
     return Statement("what the captures lack", None, f"{drops}; {unseen}; {unclear}")

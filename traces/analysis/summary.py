@@ -13,7 +13,7 @@ from gradwire.traces.analysis.linerate import LineRate
 from gradwire.traces.analysis.shares import Shares
 from gradwire.traces.analysis.transfers import Transfer
 from gradwire.traces.framing.plain import Plain
-from gradwire.traces.units import show_bps, show_first, show_s
+from gradwire.traces.units import show_bps, show_count, show_first, show_s
 
 NEAR = 0.7  # of what a cause would allow: then it is taken for the bound
 LARGE = 0.1  # of the largest flow: a limit of smaller ones bounds nothing
@@ -41,7 +41,8 @@ def _nothing(analysis: Analysis) -> str:
     if not analysis.aggregations:
         return f"No training was recognised: {analysis.missing}."
     jobs = [
-        f"job {job.job}: {len(job.hosts)} hosts, {job.chunks:,} chunks, {job.again:,} contributions again"
+        f"job {job.job}: {show_count(len(job.hosts), 'host')}, {show_count(job.chunks, 'chunk')}, "
+        f"{show_count(job.again, 'contribution')} again"
         for job in analysis.aggregations
     ]
     return (

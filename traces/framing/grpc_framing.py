@@ -19,6 +19,7 @@ from gradwire.traces.framing.grpc_hidden import FilledRest, Filler, shape_of
 from gradwire.traces.framing.http2 import HEADER_NBYTES, PREFACE, TYPE_AT, FrameType
 from gradwire.traces.framing.http2_decode import decode
 from gradwire.traces.packets.streams import Connection
+from gradwire.traces.units import show_count
 
 # The responses of these carry tensors, however small (tensorflow/core/protobuf/worker_service.proto).
 TENSOR_METHODS = frozenset({"RecvTensor", "RecvBuf"})
@@ -118,7 +119,9 @@ class Grpc:
         messages = [message for side in sides for message in side.messages]
         n_read = sum(message.is_read for message in messages)
         if n_read:
-            return Fit(_READ, f"HTTP/2, and {n_read} messages in it with gRPC's prefix of 5 bytes")
+            return Fit(
+                _READ, f"HTTP/2, and {show_count(n_read, 'message')} in it with gRPC's prefix of 5 bytes"
+            )
         if messages:
             return Fit(_UNREADABLE, f"HTTP/2, but none of {len(messages)} bodies begins as gRPC's would")
         return Fit(_FRAMED, "HTTP/2's frames, without any message")

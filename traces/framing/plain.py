@@ -15,7 +15,7 @@ from gradwire.traces.framing.beginnings import Beginnings, Mask
 from gradwire.traces.framing.frames import SEND, UNKNOWN_TAG, Fit, Found, Frame, MessageKind, Reading
 from gradwire.traces.packets.cover import Ints, are_among
 from gradwire.traces.packets.streams import Connection, Stream
-from gradwire.traces.units import show_nbytes
+from gradwire.traces.units import show_count, show_nbytes
 
 MIN_NBYTES = 1 << 16  # of a connection: what carries less trains nothing
 MIN_PAUSE_NS, MAX_PAUSE_NS = 50_000, 10**9  # shorter ones are inside messages, longer ones between them
@@ -68,10 +68,12 @@ class Plain:
         readings = tuple(
             Reading(stream, bursts(stream)) for connection in connections for stream in connection.streams
         )
-        n_messages = sum(len(one.frames) for one in readings)
+        messages = show_count(
+            sum(len(one.frames) for one in readings), "message is a burst", "messages are bursts"
+        )
         note = (
-            f"framing unknown: the {n_messages} messages are bursts between pauses of their senders "
-            f"in {len(connections)} connections, a guess"
+            f"framing unknown: {messages} between pauses of their senders "
+            f"in {show_count(len(connections), 'connection')}, a guess"
         )
         return Found(readings, notes=(note, *_short(connections)))
 

@@ -63,7 +63,7 @@ def verify(path: Path, packets: Packets, count: int) -> list[str]:
     except TSharkCrashException:
         pass  # it ends so on files that are cut off, after all whole packets
     if n_theirs != min(count, len(packets)):
-        differences.append(f"tshark reads {n_theirs} packets, gradwire {min(count, len(packets))}")
+        differences.append(f"packets: tshark reads {n_theirs:,}, gradwire {min(count, len(packets)):,}")
     return differences
 
 

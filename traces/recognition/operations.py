@@ -14,7 +14,7 @@ from gradwire.traces.recognition.algorithms import PATTERNS
 from gradwire.traces.recognition.operation import Operation
 from gradwire.traces.recognition.tagged import by_tag, of_tagged, tagged
 from gradwire.traces.recognition.untagged import untagged
-from gradwire.traces.units import show_first, show_nbytes
+from gradwire.traces.units import show_count, show_first, show_nbytes
 
 MOST_NAMED = 5
 
@@ -75,7 +75,7 @@ def _nameless(found: list[Operation]) -> list[str]:
     nameless = [o for o in found if o.kind == "message" and o.what == UNKNOWN_OPERATION]
     if not nameless:
         return []
-    some = f"{len(nameless)} messages ({show_nbytes(sum(o.nbytes for o in nameless))})"
+    some = f"{show_count(len(nameless), 'message')} ({show_nbytes(sum(o.nbytes for o in nameless))})"
     return [f"the headers of {some} were not captured: a collective that they belong to is not whole here"]
 
 

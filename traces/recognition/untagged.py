@@ -32,6 +32,7 @@ from gradwire.traces.recognition.operation import (
     latest,
 )
 from gradwire.traces.recognition.patterns import AMBIGUOUS
+from gradwire.traces.units import show_count
 from gradwire.traces.workload import EXCHANGES, Turn
 
 KINDS: dict[str, OperationKind] = {ALLREDUCE: "allreduce", BROADCAST: "broadcast"}
@@ -125,9 +126,10 @@ def _notes(
             f"the messages do not say which collective of a kind they belong to; their order decided: {some}"
         )
     if counts[BARRIER]:
-        notes.append(f"left out, they carry nothing: {counts[BARRIER]} barriers")
+        notes.append(f"left out, they carry nothing: {show_count(counts[BARRIER], 'barrier')}")
     if found.ends:
-        some = ", ".join(f"{count} messages of {name}" for name, count in sorted(found.ends.items()))
+        ends = sorted(found.ends.items())
+        some = ", ".join(f"{show_count(count, 'message')} of {name}" for name, count in ends)
         where = "the capture's ends"
         if (messages.of(UNKNOWN_OPERATION) & messages.is_data).any():
             where += " or by what it hides"

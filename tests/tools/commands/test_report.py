@@ -77,8 +77,8 @@ def test_runs_whose_folders_have_one_name_are_told_by_their_paths(tmp_path: Path
 
 def test_what_is_missing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = made_matrix(tmp_path / "m", [RING], n_cells=4)
-    assert "incomplete: 1 of 4 cells are done" in said(capsys, folder, "--html", tmp_path / "page.html")
-    assert "incomplete: 1 of 4 cells are done" in (tmp_path / "page.html").read_text()
+    assert "incomplete: 1 of 4 cells done" in said(capsys, folder, "--html", tmp_path / "page.html")
+    assert "incomplete: 1 of 4 cells done" in (tmp_path / "page.html").read_text()
 
 
 def test_results_of_trust_have_their_own_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

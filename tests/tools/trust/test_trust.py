@@ -546,6 +546,18 @@ def test_the_page_names_every_row_and_escapes_what_a_job_said() -> None:
     assert all(str(escape(sentence)) in text for sentence in sentences(matrix))
 
 
+def test_what_is_noted_of_a_training_names_its_job_and_is_on_the_page() -> None:
+    lives = (Live("a", "live/01-a", MEASURED, waited=0.06), Live("a", "", MEASURED, job=1, waited=0.3))
+    matrix = TrustMatrix("ddp-mlp", 8, "ecmp", 128, lives, (ROW, replace(ROW, job=1)), beside=("ddp-gpt",))
+    said = list(notes(matrix))
+    assert [line.split(" for ")[0] for line in said] == [
+        "note: a: a rank's threads waited",
+        "note: a, beside-1: a rank's threads waited",
+    ]
+    text = page(matrix)
+    assert all(str(escape(line)) in text for line in said)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
