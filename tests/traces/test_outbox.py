@@ -147,6 +147,17 @@ def test_nothing_older_begins_while_something_newer_comes_that_the_rank_goes_on_
     assert box.next(0.0) == 10
 
 
+def test_what_only_one_end_is_ready_for_is_not_coming() -> None:
+    box = Outbox([1, 1, 2])
+    box.end_ready(7, 2, 0.0)
+    box.offer((5, 0), 1, 10)
+    assert box.next(0.0) == 10
+    box.over(10)
+    box.end_ready(7, 2, 0.0)
+    box.offer((5, 0), 1, 11)
+    assert box.next(0.0) is None
+
+
 def test_something_newer_is_not_held_back_by_something_older_that_comes() -> None:
     box = Outbox([1, 1, 2])
     box.coming(1, 0.0)
