@@ -12,6 +12,7 @@ from gradwire.traces.schedules.schedule import Op, Schedule
 from gradwire.traces.schedules.sends import Send
 
 MAX_S = 0.02  # of a processor for one message, or for a rank's start
+LINKS_SHARE = 0.5  # of a measured time, above which it is the links that were measured
 _ROUNDS = 7  # of a search: 20 ms / 2^7 is the step if nothing but halving helps, which is never so
 _NEAR = 0.01
 
@@ -32,7 +33,8 @@ def fit_hosts(
     `wake_s` how much longer one takes whose receiver has rested: in a crowd nobody has.  For
     each kind the time of a message is worked out for the median of the samples and for their quartiles.
     The middle is the median of the kinds' medians; low and high are the least quartile and the largest.
-    None without a crowd.
+    Kinds of which links alone, by the model, take more than LINKS_SHARE say nothing of hosts and are left
+    out, unless all are such.  None without a crowd.
     """
     if not times_s or not times_s[0]:
         return None
@@ -44,7 +46,7 @@ def fit_hosts(
         wire_s = max(0.0, latency_s - message_s)
         return costs_with(plan.transport, wire_s=wire_s, start_s=start_s, message_s=message_s, n_cpus=n_cpus)
 
-    solved: list[tuple[float, float, float]] = []
+    solved: list[tuple[float, tuple[float, float, float]]] = []  # the part of links, and times of a message
     for sends, samples in zip(crowd_kinds(n_ranks), times_s, strict=True):
         arrivals = _arrivals(plan, sends, eta)
 
@@ -53,9 +55,14 @@ def fit_hosts(
             return after_first_step_s(arrivals(costs(message_s, 0.0)))
 
         low, middle, high = _quartiles(samples)
-        solved.append((_solved(model_s, low), _solved(model_s, middle), _solved(model_s, high)))
-    middle = median(each[1] for each in solved)
-    message = Range(min(each[0] for each in solved), middle, max(each[2] for each in solved))
+        times = _solved(model_s, low), _solved(model_s, middle), _solved(model_s, high)
+        solved.append((model_s(0.0) / middle, times))
+    lows, middles, highs = zip(
+        *[times for share, times in solved if share <= LINKS_SHARE] or [times for _, times in solved],
+        strict=True,
+    )
+    middle = median(middles)
+    message = Range(min(lows), middle, max(highs))
     first = _arrivals(plan, crowd_kinds(n_ranks)[0], eta)
 
     @cache

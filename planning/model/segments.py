@@ -141,7 +141,8 @@ class SegmentNetwork:
         self._burst_nbytes = burst_nbytes
         self._socket = Socket.of(buffer_nbytes, segment_nbytes)
         self._lone_nbytes = lone_nbytes
-        self._free_s = [0.0] * len(capacity)  # from when on each port may send
+        # From when on each port may send.  All were idle before, and have saved a burst.
+        self._free_s = [-burst_nbytes / each for each in capacity]
         self._queues: list[deque[tuple[_Segment, int]]] = [deque() for _ in capacity]  # and hop of its path
         self._due: list[tuple[float, int]] = []  # (when, port): it has something to send and may
         self._handed_over: dict[int, list[_Message]] = {}  # just now

@@ -62,6 +62,20 @@ def test_the_time_of_a_start_is_found_again() -> None:
     assert found.start_s.middle == pytest.approx(START_S, rel=0.15)
 
 
+@pytest.mark.parametrize("factor", [0.9, 1.0, 1.1])
+def test_kinds_that_their_links_bound_say_nothing_of_hosts(factor: float) -> None:
+    """On links of 20 Mb/s 4 KiB of each rank take 1.7 ms a step, and no host is as slow."""
+    made = plan(f"star:hosts={P},rate=20M")
+    on_wire_s = 4096 * 8 / (20e6 * PAYLOAD_EFFICIENCY)
+    small = full_s(0.0004, 1)[:2]
+    large = [factor * on_wire_s * n_steps for n_steps in (2 * (P - 1) - 1, 2 * P - 2 - P / 2)]
+    times_s = [[time_s] for time_s in (*small, *large)]
+    found = fit_hosts(made, times_s, [P * START_S], LATENCY_S, PAYLOAD_EFFICIENCY, 1)
+    assert found is not None
+    assert found.message_s.low == pytest.approx(0.0004, rel=0.2)
+    assert found.message_s.high == pytest.approx(0.0004, rel=0.2)
+
+
 def test_samples_that_differ_make_a_range_as_wide() -> None:
     usual = full_s(0.0002, 1)
     found = fitted([[time_s * factor for factor in (0.8, 0.9, 1.0, 1.2, 1.4)] for time_s in usual], [0.02])

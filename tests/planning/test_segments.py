@@ -228,6 +228,13 @@ def test_steps_are_segments_times_links() -> None:
     assert n_steps(S, [(10.0 * S, 4), (1.0, 2), (0.0, 3)]) == 12 * 4 + 3 * 2 + 2 * 3
 
 
+@pytest.mark.parametrize("at_s", [0.0, 1.0])
+def test_a_port_that_has_sent_nothing_yet_has_saved_a_burst(at_s: float) -> None:
+    found = times_s(network([[0]], [FAST], burst=2 * S), [(at_s, 0, item, S) for item in range(4)])
+    late_s = [found[arrived(item)] - at_s for item in range(4)]
+    assert late_s == pytest.approx([0.0, 0.0, 0.0, S / FAST])
+
+
 def test_a_thousand_small_sends_at_one_instant_arrive() -> None:
     """Those that the burst pays for go alone, and the others join in segments."""
     handed = [(1.0, 0, item, 52) for item in range(1000)]
