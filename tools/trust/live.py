@@ -16,7 +16,6 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from gradwire.emu.capturing.request import CaptureRequest
-from gradwire.emu.capturing.run import INTERRUPTED
 from gradwire.emu.disturbance import MAX_CPU_BESIDE, MAX_CPU_STOLEN, beside_words
 from gradwire.emu.watch import RunFailed
 from gradwire.planning.fabrics.fabric import Fabric
@@ -93,7 +92,7 @@ class Trainer:
                 captured = self.capture(request, fabric, keeping, sys.argv[1:], quiet=True)
             except RunFailed as error:
                 return work, str(error)
-            if captured.cut_short == INTERRUPTED:
+            if captured.interrupted:
                 raise KeyboardInterrupt
             if captured.cut_short is not None:
                 return captured.folder, captured.cut_short

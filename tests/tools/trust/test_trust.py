@@ -16,7 +16,6 @@ from markupsafe import escape
 
 from gradwire.emu.capturing.finish import Checked
 from gradwire.emu.capturing.request import CaptureRequest
-from gradwire.emu.capturing.run import INTERRUPTED
 from gradwire.emu.options import RunOptions
 from gradwire.emu.project import PROJECT
 from gradwire.emu.records import CAPTURES
@@ -95,7 +94,7 @@ class FakeLive:
             raise RunFailed("the switch died")
         if why:
             (work / "out.r3.txt").write_text("its last words")
-            return Captured(work, {"cut_short": why}, (), None, UNREAD)
+            return Captured(work, {"cut_short": why}, (), None, UNREAD, interrupted=why == "interrupted")
         for number, (_, part) in enumerate(request.parts(work)):
             shutil.copytree(next(self.samples, self.sample), part, dirs_exist_ok=True)
             write_logs(part, next(self.periods_ns, LIVE_NS) * (number + 1), self.iterations)
@@ -456,7 +455,22 @@ def test_rows_that_the_machine_disturbed_are_measured_again(tmp_path: Path) -> N
 @pytest.mark.usefixtures("_whole_sample")
 def test_an_interrupted_job_interrupts_the_matrix(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        carry_out(TRIAL, tmp_path / "m", True, FakeLive({FABRICS[0]: INTERRUPTED}), fake_laboratory(1, []))
+        carry_out(TRIAL, tmp_path / "m", True, FakeLive({FABRICS[0]: "interrupted"}), fake_laboratory(1, []))
+
+
+@pytest.mark.usefixtures("_whole_sample")
+def test_a_matrix_that_is_interrupted_while_captures_are_written_keeps_them_and_ends(tmp_path: Path) -> None:
+    live, done = FakeLive(), list[str]()
+
+    def interrupted(*arguments: Any, **keywords: Any) -> Captured:
+        return replace(live(*arguments, **keywords), interrupted=True)
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(TRIAL, tmp_path / "m", True, interrupted, fake_laboratory(LIVE_NS, done))
+    assert (live.trained, done) == ([FABRICS[0]], [])
+    later = FakeLive()
+    carry_out(TRIAL, tmp_path / "m", True, later, fake_laboratory(LIVE_NS, done))
+    assert later.trained == [FABRICS[1]]
 
 
 @pytest.mark.long
