@@ -95,17 +95,20 @@ def session(
 
 
 def why_it_failed(child: ChildProcess) -> str:
-    """The last line that a session wrote to stderr; if it could not even write one, the likeliest reason."""
+    """The last line that a session wrote to stderr; if it could not even write one, the likeliest reason.
+
+    One that was killed could not say why: what it wrote last is about something else.
+    """
     said = last_line(child.log)
-    was_killed = says_that_it_was_killed(said)
-    if said and not was_killed:
-        return said
-    folder = child.log.parent
-    free = shutil.disk_usage(folder).free
-    if free < LEAST_FREE_NBYTES:
-        left = f"only {show_nbytes(free)} are left on its disk"
-        return f"{folder}: {left}: make room there, or choose another folder"
-    returncode = -signal.SIGKILL if was_killed else child.process.returncode
+    returncode = -signal.SIGKILL if says_that_it_was_killed(said) else child.process.returncode
+    if returncode >= 0:
+        if said:
+            return said
+        folder = child.log.parent
+        free = shutil.disk_usage(folder).free
+        if free < LEAST_FREE_NBYTES:
+            left = f"only {show_nbytes(free)} are left on its disk"
+            return f"{folder}: {left}: make room there, or choose another folder"
     first = "free some memory or choose a smaller job, then " if returncode == -signal.SIGKILL else ""
     return f"{child.name}'s main process {how_main_process_ended(returncode)}: {first}run the command again"
 

@@ -110,6 +110,14 @@ def test_a_session_that_was_killed_says_so_and_not_what_unshare_says_of_it(tmp_p
 def test_a_session_that_failed_is_quoted(tmp_path: Path) -> None:
     with subprocess.Popen(["false"], text=True) as process:
         process.wait()
+def test_a_session_that_was_killed_is_not_blamed_on_what_it_warned_of_before(tmp_path: Path) -> None:
+    with subprocess.Popen(["sh", "-c", "kill -KILL $$"], text=True) as process:
+        process.wait()
+    (tmp_path / "session.log").write_text("a warning of a library\n")
+    said = lifecycle.why_it_failed(ChildProcess("the run", process, tmp_path / "session.log"))
+    assert said.startswith("the run's main process was killed (SIGKILL), by a user or by the kernel")
+
+
     (tmp_path / "session.log").write_text("rank 3 is up\nno room for 4 switches\n")
     child = ChildProcess("the run", process, tmp_path / "session.log")
     assert lifecycle.why_it_failed(child) == "no room for 4 switches"
