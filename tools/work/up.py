@@ -1,6 +1,7 @@
 """Starts a fabric and its prompt, for `gradwire up`."""
 
 import json
+import os
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from gradwire.emu.kernel.isolate import isolated, stop
 from gradwire.emu.lifecycle import how_main_process_ended
 from gradwire.emu.options import CONTROLLERS, SWITCHES, Software
 from gradwire.emu.prompt import SAID_WHY
-from gradwire.emu.watch import RunFailed, is_stopped
+from gradwire.emu.watch import LOOK_S, RunFailed, SuspensionWatch
 from gradwire.planning.fabrics.spec import is_file, parse_fabric
 from gradwire.planning.machines.machinesfile import read_to_build
 from gradwire.planning.plan import ADAPTIVE
@@ -24,7 +25,6 @@ from gradwire.tools.thismachine import need_root_and_tools
 from gradwire.traces.units import one_of, show_nbytes
 
 MAX_SCRIPT_NBYTES = 1 << 20
-_LOOK_S = 1.0  # between two looks at whether a script's prompt was stopped
 SCAPY_START = "from gradwire.tools.dissect.lab import *"
 
 
@@ -106,31 +106,26 @@ def _carried_out(options: dict[str, object], commands: str, fds: Sequence[int]) 
     Raise RunFailed if somebody stopped it: nobody would be there to go on.
     """
     words = [json.dumps(options), *map(str, fds)]
-    process = isolated(
-        "gradwire.emu.prompt", words, stdin=subprocess.PIPE, pass_fds=fds, underlay=bool(options["machines"])
-    )
+    # A file, not a pipe, which takes 64 KiB at once and the rest only when the prompt reads.
+    with os.fdopen(os.memfd_create("script"), "w+") as script:
+        script.write(commands)
+        script.seek(0)
+        process = isolated(
+            "gradwire.emu.prompt", words, stdin=script, pass_fds=fds, underlay=bool(options["machines"])
+        )
+    suspensions = SuspensionWatch(process.pid)
     try:
-        left: str | None = commands
         while process.poll() is None:
-            # TimeoutExpired: look again.  BrokenPipeError: it has ended, and its exit code says why.
-            with suppress(subprocess.TimeoutExpired, BrokenPipeError):
-                process.communicate(left, _LOOK_S)
-            left = None
-            if stopped := [pid for pid in (process.pid, *_children(process.pid)) if is_stopped(pid)]:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(LOOK_S)
+            if pid := suspensions.stopped():
                 raise RunFailed(
-                    f"the process of this network was stopped by a signal (process {stopped[0]}), so the "
-                    "network was taken down: run the command again"
+                    f"the process of this network was stopped by a signal (process {pid}), so the network "
+                    "was taken down: run the command again"
                 )
         return process.returncode
     finally:
         stop(process)
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
 
 
 def _text(script: Path) -> str:
