@@ -13,7 +13,7 @@ import typer
 from gradwire.emu.kernel.isolate import isolated, stop
 from gradwire.emu.lifecycle import how_main_process_ended
 from gradwire.emu.options import CONTROLLERS, SWITCHES, Software
-from gradwire.emu.prompt import SAID_WHY
+from gradwire.emu.prompt import INTERRUPTED, SAID_WHY
 from gradwire.emu.watch import LOOK_S, RunFailed, SuspensionWatch
 from gradwire.planning.fabrics.spec import is_file, parse_fabric
 from gradwire.planning.machines.machinesfile import read_to_build
@@ -38,7 +38,8 @@ def start_fabric(
 ) -> None:
     """Open the prompt; leave with exit code 0, or 1 if a command of the script failed.
 
-    Raise RunFailed if the prompt's process was killed or stopped, ValueError for options that do not fit.
+    Raise KeyboardInterrupt if Ctrl-C ended the network before or after its prompt, RunFailed if the prompt's
+    process was killed or stopped, ValueError for options that do not fit.
     """
     fabric = parse_fabric(spec)
     switch, controller = software
@@ -67,7 +68,12 @@ def start_fabric(
 
 
 def _exit_code(code: int) -> int:
-    """Our exit code for the prompt's.  Raise RunFailed for a code that the prompt itself never uses."""
+    """Our exit code for the prompt's.
+
+    Raise KeyboardInterrupt if it was interrupted, RunFailed for a code that the prompt itself never uses.
+    """
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
     if code not in (0, SAID_WHY):
         first = "free some memory or choose a smaller fabric, then " if code == -signal.SIGKILL else ""
         raise RunFailed(
@@ -90,9 +96,13 @@ def _typed(options: dict[str, object], fds: Sequence[int]) -> int:
     """The exit code of a prompt at which somebody types; Ctrl-C is the prompt's, not ours."""
     before = signal.signal(signal.SIGINT, lambda *_: None)
     words = [json.dumps(options), *map(str, fds)]
-    process = isolated(
-        "gradwire.emu.prompt", words, new_session=False, pass_fds=fds, underlay=bool(options["machines"])
-    )
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the prompt's imports are done
+    try:
+        process = isolated(
+            "gradwire.emu.prompt", words, new_session=False, pass_fds=fds, underlay=bool(options["machines"])
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     try:
         return process.wait()
     finally:

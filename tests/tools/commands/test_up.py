@@ -9,6 +9,7 @@ import pytest
 import typer
 
 from gradwire.emu.options import Software
+from gradwire.emu.prompt import INTERRUPTED
 from gradwire.tools.work import up
 
 LATE_READER = """
@@ -40,3 +41,12 @@ def test_a_script_that_no_pipe_holds_reaches_a_prompt_that_reads_late(
     script = tmp_path / "script"
     script.write_text("# a remark\n" * 20_000)
     assert exit_code(monkeypatch, script, LATE_READER) == 0
+
+
+def test_a_prompt_that_was_interrupted_interrupts_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "script"
+    script.touch()
+    with pytest.raises(KeyboardInterrupt):
+        exit_code(monkeypatch, script, f"raise SystemExit({INTERRUPTED})")
