@@ -22,6 +22,7 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.results.laboratory import Laboratory
 from gradwire.results.replayedmessages import replayed_messages
 from gradwire.tools.capturing import Keeping, carry_out
+from gradwire.tools.exits import INTERRUPTED
 from gradwire.tools.options.common import parse_slow
 from gradwire.tools.options.livejob import LiveJob, need_for_live
 from gradwire.tools.trust.replay import plan_for
@@ -91,6 +92,8 @@ def trained(job: LiveJob, spec: str, place: Path) -> Measured:
     if not place.exists():
         keeping = Keeping(place, SNAPLEN, keeps_payload=False)
         captured = carry_out(job.request(spec), parse_fabric(spec), keeping, sys.argv[1:], quiet=True)
+        if captured.interrupted:
+            sys.exit(INTERRUPTED)
         if captured.cut_short is not None:
             sys.exit(f"{captured.folder}: {captured.cut_short}")
     times_s = iteration_times_s(logged_starts(read_logs(place)), FIRST_WARM)

@@ -22,7 +22,15 @@ from typing import Any
 
 from gradwire.emu.channel import Channel
 from gradwire.emu.kernel import isolate
-from gradwire.emu.watch import ChildProcess, RunFailed, Watch, how_it_ended, is_stopped, last_line
+from gradwire.emu.watch import (
+    LOOK_S,
+    ChildProcess,
+    RunFailed,
+    SuspensionWatch,
+    Watch,
+    how_it_ended,
+    last_line,
+)
 from gradwire.planning.plan import BadPlan
 from gradwire.planning.runfiles import INCOMPLETE
 from gradwire.traces.shortages import NO_MEMORY, advised
@@ -95,17 +103,20 @@ def session(
 
 
 def why_it_failed(child: ChildProcess) -> str:
-    """The last line that a session wrote to stderr; if it could not even write one, the likeliest reason."""
+    """The last line that a session wrote to stderr; if it could not even write one, the likeliest reason.
+
+    One that was killed could not say why: what it wrote last is about something else.
+    """
     said = last_line(child.log)
-    was_killed = says_that_it_was_killed(said)
-    if said and not was_killed:
-        return said
-    folder = child.log.parent
-    free = shutil.disk_usage(folder).free
-    if free < LEAST_FREE_NBYTES:
-        left = f"only {show_nbytes(free)} are left on its disk"
-        return f"{folder}: {left}: make room there, or choose another folder"
-    returncode = -signal.SIGKILL if was_killed else child.process.returncode
+    returncode = -signal.SIGKILL if says_that_it_was_killed(said) else child.process.returncode
+    if returncode >= 0:
+        if said:
+            return said
+        folder = child.log.parent
+        free = shutil.disk_usage(folder).free
+        if free < LEAST_FREE_NBYTES:
+            left = f"only {show_nbytes(free)} are left on its disk"
+            return f"{folder}: {left}: make room there, or choose another folder"
     first = "free some memory or choose a smaller job, then " if returncode == -signal.SIGKILL else ""
     return f"{child.name}'s main process {how_main_process_ended(returncode)}: {first}run the command again"
 
@@ -124,12 +135,19 @@ def how_main_process_ended(returncode: int) -> str:
 def follow(child: ChildProcess, limit_s: float, progress: Progress) -> None:
     """Pass on what a session says, until it ends.
 
-    Raise RunFailed if that takes longer than `limit_s`, or if it does not exit after its last word.
+    Raise RunFailed if that takes longer than `limit_s`, if a signal stopped it, or if it does not exit after
+    its last word.
     """
     stdout = child.process.stdout
     assert stdout
+    suspensions = SuspensionWatch(child.process.pid)
     deadline = time.monotonic() + limit_s
-    while Watch().wait([stdout], deadline - time.monotonic()):
+    while (left_s := deadline - time.monotonic()) > 0:
+        if not Watch().wait([stdout], min(left_s, LOOK_S)):
+            if pid := suspensions.stopped():
+                why = f"main process ({pid}) was stopped by a signal: run the command again"
+                raise RunFailed(f"{child.name}'s {why}")
+            continue
         line = stdout.readline()
         if not line:
             _await_end(child)
@@ -140,16 +158,14 @@ def follow(child: ChildProcess, limit_s: float, progress: Progress) -> None:
 
 
 def _await_end(child: ChildProcess) -> None:
-    """Wait for a session that has closed its stdout.
-
-    Raise RunFailed if it has not ended after `_END_S` seconds, and say whether a signal stopped it.
-    """
+    """Wait for a session that has closed its stdout.  Raise RunFailed if it takes longer than `_END_S`."""
     try:
         child.process.wait(_END_S)
     except subprocess.TimeoutExpired:
-        pid = child.process.pid
-        how = "was stopped by a signal" if is_stopped(pid) else f"did not end within {_END_S:.0f} s"
-        raise RunFailed(f"{child.name}'s main process ({pid}) {how}: run the command again") from None
+        how = f"did not end within {_END_S:.0f} s"
+        raise RunFailed(
+            f"{child.name}'s main process ({child.process.pid}) {how}: run the command again"
+        ) from None
 
 
 def say(phase: str, **more: object) -> None:

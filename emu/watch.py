@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+LOOK_S = 1.0  # between two looks at whether a process was stopped
 _END_S = 2.0
 
 
@@ -55,13 +56,45 @@ class Watch:
         return [by_fd[fd] for fd in ready]
 
 
+class SuspensionWatch:
+    """Looks again and again, every `LOOK_S` seconds, whether a signal has stopped a process or a child of it.
+
+    Such a process would be waited for until somebody sends SIGCONT.  One that two looks in a row find stopped
+    counts: a stop that is over at once does no harm, and a debugger's (state t) is meant to end.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._before: set[int] = set()
+
+    def stopped(self) -> int | None:
+        """Look once: the number of a process that is stopped, and was at the look before."""
+        family = (self._pid, *_children(self._pid))
+        now = {pid for pid in family if _state(pid) == "T"}
+        both, self._before = now & self._before, now
+        return min(both, default=None)
+
+
 def is_stopped(pid: int) -> bool:
     """Whether a signal or a debugger has stopped the process (proc(5): state T or t); False if it is gone."""
+    return _state(pid) in ("T", "t")
+
+
+def _state(pid: int) -> str | None:
+    """A process's state by proc(5); None if it is gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] in "Tt"
+        return None
+    return stat.rpartition(")")[2].split()[0]
+
+
+def _children(pid: int) -> list[int]:
+    """Its child processes; empty where the kernel does not list them."""
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
 
 
 def has_stood(pid: int) -> bool:

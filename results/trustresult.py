@@ -31,10 +31,13 @@ EXCUSED_SPREAD = 0.05  # a live job whose iterations differ more than this excus
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """One of several trainings of a job: its folder below the matrix's, and its iterations alone."""
+    """One of several trainings of a job: its folder below the matrix's, its iterations alone, and why its
+    capture and its time cannot be relied on; files from before these were in them have none.
+    """
 
     folder: str
     time: IterationTime
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,8 @@ class Live:
     why in one line.  `trainings` are those that nothing disturbed, or the first if all were (then `doubts`
     says so).  `waited` is the share of the time that a rank's threads waited for a processor, together, mean
     of all ranks and trainings; None without it in logs.
-    `doubts` say why neither the capture nor the time can be relied on: the check against the logs failed, or
-    the machine was disturbed while the job ran.
+    `doubts` say why neither the capture that is replayed nor the time can be relied on: the check against the
+    logs failed, or the machine was disturbed while the job ran.
     """
 
     fabric: str
@@ -64,12 +67,14 @@ class Live:
 class TrustRow:
     """A capture's replay on a fabric, beside the job trained there.
 
-    Where hosts have several paths to each other, it is the middle one of as many as there were trainings.
+    Where hosts have several paths to each other, it is the middle one of as many as there were trainings, but
+    for replays that the machine disturbed, if there are others.
     All times are of one iteration: `live` by the logs, `replay` by the agents' events over `repeats`,
     `predicted_s` the plan's whole time over its number of iterations.  `error` is the replay's median over
     the live one, less 1; `predicted_error` likewise.  `verdict` is the run's own, or "refused".
     `repeat_s` has each counted repeat's median iteration.  `error_bar` is that of the run's prediction.
-    `machine` are those of the `reasons` for which the machine is to blame: another try may be valid.
+    `machine` are those of the `reasons` for which the machine is to blame, and such reasons of replays that
+    do not count: another try may be valid, or is of more replays.
     `job` is as in `Live`; where jobs run beside each other no time of one alone is predicted.  `fidelity` is
     the score of traces.fidelity, on the fabric of the capture itself only.
     """

@@ -17,7 +17,7 @@ from gradwire.emu.capturing import finish
 from gradwire.emu.capturing.finish import Checked, HostCapture, TimesCheck
 from gradwire.emu.capturing.manifest import Ended, manifest
 from gradwire.emu.capturing.request import MAX_SNAPLEN, WHOLE, CaptureRequest, check_fits
-from gradwire.emu.capturing.run import INTERRUPTED, capture
+from gradwire.emu.capturing.run import capture
 from gradwire.emu.disturbance import MAX_CPU_BESIDE, MAX_CPU_STOLEN, beside_words
 from gradwire.emu.lifecycle import Progress as Progressed
 from gradwire.emu.lifecycle import working_folder
@@ -25,8 +25,7 @@ from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.runfiles import INCOMPLETE
 from gradwire.tools.console import plain
-from gradwire.tools.exits import FAULT
-from gradwire.tools.exits import INTERRUPTED as INTERRUPTED_CODE
+from gradwire.tools.exits import FAULT, INTERRUPTED
 from gradwire.tools.options.livejob import LiveJob, need_for_live
 from gradwire.tools.progressbar import progress_bar
 from gradwire.traces.files import write_whole
@@ -48,6 +47,7 @@ PHASES = {
     "cut": "cutting the payload off",
     "index": "indexing what the cut hides, and reading both",
 }
+AFTER_CTRL_C = ("ending", "writing")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,10 @@ class Keeping:
 
 @dataclass(frozen=True)
 class Captured:
-    """A finished capture: its folder, its manifest, and the parts of it that are reported."""
+    """A finished capture: its folder, its manifest, and the parts of it that are reported.
+
+    `interrupted`: whether by Ctrl-C, also one after the job, which cuts nothing short.
+    """
 
     folder: Path
     manifest: dict[str, Any]
@@ -70,6 +73,7 @@ class Captured:
     trimmed: Checked
     times: TimesCheck | None = None
     beside: tuple["Captured", ...] = ()
+    interrupted: bool = False
 
     @property
     def is_faithful(self) -> bool:
@@ -120,7 +124,7 @@ def carry_out(
             for one, (_, place) in zip(captures, request.parts(keeping.folder), strict=True)
         ]
     first, *others = captures
-    return replace(first, beside=tuple(others))
+    return replace(first, beside=tuple(others), interrupted=ran.interrupted)
 
 
 def _finished(
@@ -157,13 +161,17 @@ def _finished(
 
 @contextmanager
 def _shown(request: CaptureRequest, quiet: bool) -> Iterator[Progressed]:
-    """A bar for people; it moves with a built-in job's iterations."""
+    """A bar for people, which moves with a built-in job's iterations; without one, what a Ctrl-C does in a
+    line.
+    """
     with progress_bar(quiet=quiet) as progress:
         total = request.training.iterations if request.training else None
         task = progress.add_task("starting", total=None)
 
         def show(phase: str, more: dict[str, Any]) -> None:
             text = PHASES[phase]
+            if quiet and phase in AFTER_CTRL_C:
+                print(f"gradwire: {text}", file=sys.stderr)
             if phase == "iteration":
                 text = f"{text}: iteration {more['number'] + 1} of {total}"
                 progress.update(task, description=text, total=total, completed=more["number"])
@@ -190,8 +198,10 @@ def show(captured: Captured, as_json: bool) -> None:
     else:
         for line in (line for one in (captured, *captured.beside) for line in report_lines(one)):
             print(plain(line))
-    if captured.cut_short == INTERRUPTED:
-        raise typer.Exit(INTERRUPTED_CODE)
+    if captured.interrupted:
+        if captured.cut_short is None:
+            print("gradwire: interrupted when the job was over; its capture is whole", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED)
     if captured.cut_short is not None:
         print(plain(f"gradwire: the job was cut short: {captured.cut_short}"), file=sys.stderr)
         raise typer.Exit(FAULT)

@@ -19,7 +19,7 @@ from typer.exceptions import TyperException
 from gradwire import COMMAND
 from gradwire.tools.console import plain
 from gradwire.traces.plugins import bug_of, whose
-from gradwire.traces.shortages import NO_MEMORY, advice, advised, is_lack_of_memory
+from gradwire.traces.shortages import NO_MEMORY, advice, advised, is_lack_of_memory, unmapped_library
 
 MISSING = f"sudo {COMMAND} setup" if COMMAND != "gradwire" else "pip install 'gradwire[emulation,tools]'"
 FAULT = 1  # the input or the machine
@@ -75,11 +75,23 @@ def report(error: BaseException) -> int:
             return FAULT
         case SystemExit():
             return _exit_code(error)
+        case _ if (library := unmapped_library(error)) and _is_noexec(library):
+            how = "mount it without noexec, or put gradwire elsewhere"
+            _tell(f"{library}: its file system is mounted noexec, so it cannot be loaded: {how}")
+            return FAULT
         case _ if is_lack_of_memory(error):
             _tell(NO_MEMORY)
             return FAULT
     _report_fault(error)
     return FAULT
+
+
+def _is_noexec(path: str) -> bool:
+    """Whether the file system with this file lets no program be run from it; False if that is not known."""
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_NOEXEC)
+    except (OSError, ValueError):
+        return False
 
 
 def _report_fault(error: BaseException) -> None:

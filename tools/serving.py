@@ -4,10 +4,13 @@ What a folder holds may come from strangers.  A page of it may run its own scrip
 Content-Security-Policy gives it no network, no other file of the folder and no storage.
 """
 
+import errno
 import http
 import os
+import resource
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -18,11 +21,12 @@ from gradwire.tools.folderview import file_of, is_folder, names_of, opened, quot
 from gradwire.tools.live.audience import stranger
 from gradwire.tools.live.view import LOOPBACK, over_ssh
 
-MOST_ANSWERS = 16  # sent at the same time
-MOST_CONNECTIONS = 256  # open at the same time, most of them perhaps silent
+MOST_ANSWERS = 16  # sent at the same time; fewer below a limit of 256 open files
+MOST_CONNECTIONS = 256  # open at the same time, most of them perhaps silent; fewer below 512 open files
 BLOCK_NBYTES = 1 << 16
 PATIENCE_S = 10.0  # for a request to arrive, and for each part of the answer to be taken
 _LOOK_S = 0.1  # for a connection that was shut down to be closed, before the next one is
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)  # accept(2): for one more connection
 _NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _PARTS = f"{_NOTHING}; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 _OF_LISTING = _PARTS  # ours, so it needs no sandbox
@@ -54,18 +58,26 @@ class FolderServer(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def __init__(self, port: int, root: int, listing: Listing) -> None:
-        self._open_connections = threading.BoundedSemaphore(MOST_CONNECTIONS)
-        self._answers = threading.BoundedSemaphore(MOST_ANSWERS)
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)  # half of them for what is sent
+        self._open_connections = threading.BoundedSemaphore(max(1, min(MOST_CONNECTIONS, files // 2)))
+        self._answers = threading.BoundedSemaphore(max(1, min(MOST_ANSWERS, files // 16)))
         self._silent: dict[socket.socket, None] = {}  # the oldest first
         super().__init__((LOOPBACK, port), partial(_Handler, root, listing))
+
+    def get_request(self) -> Any:
+        """See TCPServer; without room for one more, the one that was silent for longest is shut down."""
+        try:
+            return super().get_request()
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                self._shut_oldest_silent()
+                time.sleep(_LOOK_S)  # as the next try is made at once
+            raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """See ThreadingMixIn; of too many connections the one that was silent for longest is shut down."""
         while not self._open_connections.acquire(blocking=False):
-            with suppress(StopIteration, KeyError, OSError):  # it has just asked for something, or has gone
-                oldest = next(iter(list(self._silent)))
-                del self._silent[oldest]
-                oldest.shutdown(socket.SHUT_RDWR)
+            self._shut_oldest_silent()
             if self._open_connections.acquire(timeout=_LOOK_S):
                 break
         self._silent[request] = None
@@ -74,6 +86,12 @@ class FolderServer(ThreadingHTTPServer):
         except RuntimeError:  # no thread may be started: a limit of the user's processes
             self._closed(request)
             self.shutdown_request(request)
+
+    def _shut_oldest_silent(self) -> None:
+        with suppress(StopIteration, KeyError, OSError):  # it has just asked for something, or has gone
+            oldest = next(iter(list(self._silent)))
+            del self._silent[oldest]
+            oldest.shutdown(socket.SHUT_RDWR)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """See ThreadingMixIn."""

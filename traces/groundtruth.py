@@ -12,7 +12,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 
 from gradwire.traces.complaints import complaint
 from gradwire.traces.units import show_first
@@ -48,7 +55,7 @@ class RankLog(BaseModel):
     """One rank's log; keys beyond these are the job's own business.
 
     `waited` is how long its threads waited for a processor, added up over the threads, as a share of the
-    training's time; None where the rank did not measure it.
+    training's time; None where the rank did not measure it, or calls something else by that name.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -57,6 +64,16 @@ class RankLog(BaseModel):
     servers: Annotated[int, Field(ge=1, lt=MAX_RANKS)] = 1
     waited: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     events: tuple[LoggedEvent, ...]
+
+    @field_validator("waited", mode="wrap")
+    @classmethod
+    def _or_none(cls, value: object, validated: ValidatorFunctionWrapHandler) -> float | None:
+        """Logs of other people's jobs may have a `waited` of their own: nothing reads it."""
+        try:
+            share: float | None = validated(value)
+        except ValidationError:
+            return None
+        return share
 
 
 @dataclass(frozen=True)

@@ -22,16 +22,27 @@ _NUMBER = re.compile(r"\[Errno \d+\] ")  # Python's, before the system's own wor
 
 def advice(text: str) -> str:
     """How the limit is raised that an error's text is about; empty if it is about none, or says it itself."""
-    if "ulimit" in text:
-        return ""
-    return next((how for words, how in _WORDS if words in text), "")
+    how = next((how for words, how in _WORDS if words in text), "")
+    return "" if how in text or "ulimit" in text else how
 
 
 def is_lack_of_memory(error: BaseException) -> bool:
-    """Whether memory was refused, to Python itself or to a shared library that was to be loaded."""
-    return isinstance(error, MemoryError) or (
-        isinstance(error, ImportError) and _NO_ROOM_FOR_A_LIBRARY in str(error)
-    )
+    """Whether memory was refused, to Python itself or to a shared library that was to be loaded.
+
+    A file system that is mounted noexec refuses the `unmapped_library` in the same words.
+    """
+    return isinstance(error, MemoryError) or unmapped_library(error) is not None
+
+
+def unmapped_library(error: BaseException) -> str | None:
+    """The shared library that this error says could not be mapped into memory; None if it says no such thing.
+
+    numpy has some words of its own before the dynamic linker's.
+    """
+    before, words, _ = str(error).partition(f": {_NO_ROOM_FOR_A_LIBRARY}")
+    if not isinstance(error, ImportError) or not words:
+        return None
+    return before.splitlines()[-1].rpartition(": ")[2]
 
 
 def advised(text: str) -> str:

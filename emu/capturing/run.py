@@ -11,7 +11,6 @@ from gradwire.emu.network.tcpdump import WRITE_S
 from gradwire.emu.otherprograms import Use
 from gradwire.emu.sampler import Machine, cpu_idle, cpu_stolen, machine
 
-INTERRUPTED = "interrupted"
 _AROUND_S = 300.0  # what building the network, importing PyTorch and ending may take beside the job
 _ASKED_TO_END_S = 15.0
 
@@ -20,7 +19,8 @@ _ASKED_TO_END_S = 15.0
 class Ran:
     """Why a job was cut short, None if it was not; while it ran, the shares of the CPUs that were idle, that
     the machine's own host gave to others, and that programs beside the capture had, 0 to 1; None if unknown.
-    `programs` are those with most of that.
+    `programs` are those with most of that.  `interrupted`: by Ctrl-C, which cuts nothing short if the job is
+    over.
     """
 
     cut_short: str | None
@@ -28,6 +28,7 @@ class Ran:
     cpu_stolen: float
     cpu_beside: float | None
     programs: tuple[Use, ...] = ()
+    interrupted: bool = False
 
 
 def capture(request: CaptureRequest, folder: Path, progress: Progress) -> Ran:
@@ -39,6 +40,7 @@ def capture(request: CaptureRequest, folder: Path, progress: Progress) -> Ran:
     """
     machine_at: dict[str, tuple[Machine, Mapping[str, Any]]] = {}  # and what else was said then
     ended: dict[str, Any] = {}
+    interrupted = False
 
     def noted(phase: str, more: dict[str, Any]) -> None:
         if phase in ("job", "over"):
@@ -55,11 +57,13 @@ def capture(request: CaptureRequest, folder: Path, progress: Progress) -> Ran:
         except KeyboardInterrupt:
             if "job" not in machine_at or ended:
                 raise
+            interrupted = True
             is_over = "over" in machine_at
             progress("writing" if is_over else "ending", {})
             if not is_over:
                 child.tell("stop")
-            follow(child, _ASKED_TO_END_S + WRITE_S, noted)
+            write_s = WRITE_S * len(request.jobs)  # those of one job after the other's
+            follow(child, _ASKED_TO_END_S + write_s, noted)
             if not ended:
                 raise
     if "over" not in machine_at:
@@ -67,4 +71,4 @@ def capture(request: CaptureRequest, folder: Path, progress: Progress) -> Ran:
     (before, _), (after, said) = machine_at["job"], machine_at["over"]
     programs = tuple(Use(*each) for each in said["programs"])
     idle, stolen = cpu_idle(before, after), cpu_stolen(before, after)
-    return Ran(ended["cut_short"], idle, stolen, said["cpu_beside"], programs)
+    return Ran(ended["cut_short"], idle, stolen, said["cpu_beside"], programs, interrupted)

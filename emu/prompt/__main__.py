@@ -9,6 +9,7 @@ somebody types.  FD is the descriptor of a channel to whoever watches.
 import json
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -29,7 +30,7 @@ from gradwire.emu.machines.machine import assembled
 from gradwire.emu.network.net import emulated
 from gradwire.emu.options import Software
 from gradwire.emu.project import PROJECT
-from gradwire.emu.prompt import SAID_WHY
+from gradwire.emu.prompt import INTERRUPTED, SAID_WHY
 from gradwire.emu.prompt.farnodes import add_far_nodes
 from gradwire.emu.prompt.hosts import Prompt
 from gradwire.emu.switch import ofctl, ovs
@@ -124,4 +125,10 @@ def _with_rules(emulation: Emulation, change: Callable[[str, str], None]) -> Cal
 
 if __name__ == "__main__":
     with errors_in_one_line("gradwire: ", SAID_WHY):
-        sys.exit(main(json.loads(sys.argv[1]), *map(Channel.inherited, map(int, sys.argv[2:]))))
+        try:
+            # Whoever started this blocked it, so that a Ctrl-C did not end the imports with a traceback.
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+            sys.exit(main(json.loads(sys.argv[1]), *map(Channel.inherited, map(int, sys.argv[2:]))))
+        except KeyboardInterrupt:  # at the prompt itself it ends a command only
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            sys.exit(INTERRUPTED)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,16 +40,28 @@ class Session:
             raise KeyboardInterrupt
 
 
-def captured(session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str | None, list[str]]:
+def captured(
+    session: Session,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: CaptureRequest = REQUEST,
+) -> tuple[str | None, bool, list[str]]:
+    """Why it was cut short, whether it was interrupted, and what was shown."""
     monkeypatch.setattr(run, "session", session.begun)
     monkeypatch.setattr(run, "follow", session.follow)
     phases: list[str] = []
-    return run.capture(REQUEST, folder, lambda phase, more: phases.append(phase)).cut_short, phases
+    ran = run.capture(request, folder, lambda phase, more: phases.append(phase))
+    return ran.cut_short, ran.interrupted, phases
+
+
+def test_without_it_nothing_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session([("job", {}), ("over", OVER), ("ended", {"cut_short": None})])
+    assert captured(session, tmp_path, monkeypatch) == (None, False, ["job", "over"])
 
 
 def test_it_ends_a_job_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    session = Session([("job", {})], [("over", OVER), ("ended", {"cut_short": run.INTERRUPTED})])
-    assert captured(session, tmp_path, monkeypatch) == (run.INTERRUPTED, ["job", "ending", "over"])
+    session = Session([("job", {})], [("over", OVER), ("ended", {"cut_short": "interrupted"})])
+    assert captured(session, tmp_path, monkeypatch) == ("interrupted", True, ["job", "ending", "over"])
     assert session.asked == ["stop"]
 
 
@@ -56,9 +69,18 @@ def test_while_captures_are_written_it_waits_for_them_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = Session([("job", {}), ("over", OVER)], [("ended", {"cut_short": None})])
-    assert captured(session, tmp_path, monkeypatch) == (None, ["job", "over", "writing"])
+    assert captured(session, tmp_path, monkeypatch) == (None, True, ["job", "over", "writing"])
     assert session.asked == []
     assert session.limits_s[1] > WRITE_S
+
+
+def test_it_waits_for_the_captures_of_each_job_as_they_are_written_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session([("job", {}), ("over", OVER)], [("ended", {"cut_short": None})])
+    three = replace(REQUEST, beside=(REQUEST, REQUEST))
+    captured(session, tmp_path, monkeypatch, three)
+    assert session.limits_s[1] > 3 * WRITE_S
 
 
 @pytest.mark.parametrize("stages", [[[("network", {})], []], [[("job", {})], [("over", OVER)], []]])

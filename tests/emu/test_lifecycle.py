@@ -1,8 +1,11 @@
 """A session and its parent: the folder, what is passed on, and in words why a run was not carried out."""
 
 import errno
+import os
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -107,6 +110,14 @@ def test_a_session_that_was_killed_says_so_and_not_what_unshare_says_of_it(tmp_p
     )
 
 
+def test_a_session_that_was_killed_is_not_blamed_on_what_it_warned_of_before(tmp_path: Path) -> None:
+    with subprocess.Popen(["sh", "-c", "kill -KILL $$"], text=True) as process:
+        process.wait()
+    (tmp_path / "session.log").write_text("a warning of a library\n")
+    said = lifecycle.why_it_failed(ChildProcess("the run", process, tmp_path / "session.log"))
+    assert said.startswith("the run's main process was killed (SIGKILL), by a user or by the kernel")
+
+
 def test_a_session_that_failed_is_quoted(tmp_path: Path) -> None:
     with subprocess.Popen(["false"], text=True) as process:
         process.wait()
@@ -115,18 +126,34 @@ def test_a_session_that_failed_is_quoted(tmp_path: Path) -> None:
     assert lifecycle.why_it_failed(child) == "no room for 4 switches"
 
 
-def test_a_session_that_a_signal_stops_at_its_end_is_named_and_not_waited_for(
+@pytest.mark.parametrize(
+    "command", ["kill -STOP $$", "sleep 60 & kill -STOP $!; wait"], ids=["unshare", "its-first"]
+)
+def test_a_session_that_a_signal_stops_is_named_and_not_waited_for(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its stdout stays open: unshare holds it, and so does the first process in its namespaces."""
+    monkeypatch.setattr(lifecycle, "LOOK_S", 0.1)
+    begin_s = time.monotonic()
+    with running("the capture", ["sh", "-c", command], tmp_path / "log") as child:
+        with pytest.raises(
+            RunFailed,
+            match=r"^the capture's main process \(\d+\) was stopped by a signal: run the command again$",
+        ):
+            lifecycle.follow(child, 20, lambda phase, more: None)
+        os.killpg(child.process.pid, signal.SIGKILL)
+    assert time.monotonic() - begin_s < 10
+
+
+def test_a_session_that_closes_its_stdout_and_does_not_end_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lifecycle, "_END_S", 0.2)
-    stopped = ["sh", "-c", "exec >&-; kill -STOP $$"]
-    with running("the capture", stopped, tmp_path / "log") as child:
-        with pytest.raises(RunFailed) as failed:
-            lifecycle.follow(child, 30, lambda phase, more: None)
-        child.process.kill()
-    assert str(failed.value) == (
-        f"the capture's main process ({child.process.pid}) was stopped by a signal: run the command again"
-    )
+    with (
+        running("the capture", ["sh", "-c", "exec >&-; sleep 60"], tmp_path / "log") as child,
+        pytest.raises(RunFailed, match="did not end within 0 s: run the command again"),
+    ):
+        lifecycle.follow(child, 30, lambda phase, more: None)
 
 
 def test_an_error_of_input_or_machine_ends_a_session_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import shutil
 import time
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,16 @@ from gradwire.emu.training.rank import EventLog
 from gradwire.traces.groundtruth import RankLog
 
 DURATION_S = 0.5
+IMPORTS_S = 60.0
 
 
-def write_log(path: Path, cpu: int, duration_s: float, spins: bool) -> None:
-    """Keep a log for `duration_s` seconds on one processor, computing all the time or asleep, and save it."""
+def write_log(path: Path, cpu: int, duration_s: float, spins: bool, begin: Barrier) -> None:
+    """Keep a log for `duration_s` seconds on one processor, computing all the time or asleep, and save it.
+
+    It begins when all processes are there, however long their imports took.
+    """
     os.sched_setaffinity(0, {cpu})
+    begin.wait(IMPORTS_S)
     log = EventLog()
     until_s = time.monotonic() + duration_s
     while time.monotonic() < until_s:
@@ -32,7 +38,10 @@ def waited(folder: Path, n_processes: int, *, spins: bool) -> list[float]:
     cpu = min(os.sched_getaffinity(0))
     paths = [folder / f"log.r{number}.json" for number in range(n_processes)]
     context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=write_log, args=(path, cpu, DURATION_S, spins)) for path in paths]
+    begin = context.Barrier(n_processes)
+    processes = [
+        context.Process(target=write_log, args=(path, cpu, DURATION_S, spins, begin)) for path in paths
+    ]
     for process in processes:
         process.start()
     for process in processes:
@@ -42,7 +51,7 @@ def waited(folder: Path, n_processes: int, *, spins: bool) -> list[float]:
 
 @pytest.mark.long
 def test_of_processes_that_compute_on_one_processor_each_waits_for_the_others(tmp_path: Path) -> None:
-    """Of three that begin at about the same time each waits for about two thirds of it, on a busy machine for
+    """Of three that begin at the same time each waits for about two thirds of it, on a busy machine for
     more; one that sleeps waits for next to nothing.
     """
     assert min(waited(tmp_path, 3, spins=True)) > 0.4

@@ -1,7 +1,9 @@
 """A process that a run depends on is missed at once, by name."""
 
+import ctypes
 import os
 import signal
+import subprocess
 import sys
 import time
 from contextlib import ExitStack
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gradwire.emu.watch import RunFailed, Watch, running
+from gradwire.emu.watch import RunFailed, SuspensionWatch, Watch, is_stopped, running
 
 ECHO = "import sys\nprint('ready', flush=True)\nfor line in sys.stdin: print(line.strip(), flush=True)\n"
 
@@ -54,3 +56,40 @@ def test_the_death_of_one_process_ends_the_wait_for_another(tmp_path: Path) -> N
         ):
             child.await_line("ready", 30, watch)
         assert time.monotonic() - begun < 5
+
+
+def test_a_process_that_two_looks_in_a_row_find_stopped_counts_and_one_that_goes_on_does_not() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        suspensions = SuspensionWatch(process.pid)
+        stop(process)
+        assert suspensions.stopped() is None
+        assert suspensions.stopped() == process.pid
+        process.send_signal(signal.SIGCONT)
+        while is_stopped(process.pid):
+            time.sleep(0.01)
+        assert suspensions.stopped() is None
+        stop(process)
+        assert suspensions.stopped() is None
+        process.kill()
+
+
+def stop(process: "subprocess.Popen[bytes]") -> None:
+    process.send_signal(signal.SIGSTOP)
+    while not is_stopped(process.pid):
+        time.sleep(0.01)
+
+
+def test_a_process_in_a_debugger_is_not_one_that_a_signal_stopped() -> None:
+    attach, detach = 16, 17  # ptrace(2)
+    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            if ptrace(attach, process.pid, None, None):
+                pytest.skip(os.strerror(ctypes.get_errno()))
+            while not is_stopped(process.pid):
+                time.sleep(0.01)
+            suspensions = SuspensionWatch(process.pid)
+            assert [suspensions.stopped() for _ in range(3)] == [None] * 3
+            ptrace(detach, process.pid, None, None)
+        finally:
+            process.kill()

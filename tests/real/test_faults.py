@@ -100,6 +100,23 @@ def test_the_death_of_a_part_ends_the_command_with_its_name(
     assert not any("incomplete" not in folder.name for folder in (tmp_path / "runs").glob("01-*"))
 
 
+@pytest.mark.parametrize("victim", ["unshare", "gradwire.emu.session"])
+def test_a_run_whose_main_process_a_signal_stops_ends_with_a_line_that_says_so(
+    long_replay: subprocess.Popen[str], victim: str
+) -> None:
+    below = descendants(long_replay.pid)
+    is_outside = victim == "unshare"
+    main = min(pid for pid, each in below.items() if victim in each and ("unshare" in each) == is_outside)
+    os.kill(main, signal.SIGSTOP)
+    _, complaint = long_replay.communicate(timeout=PATIENCE_S)
+    assert long_replay.returncode == 1
+    *_, line = [line for line in complaint.splitlines() if line.startswith("gradwire:")]  # after its progress
+    assert line == (
+        f"gradwire: the run's main process ({main}) was stopped by a signal: run the command again"
+    )
+    wait_until(lambda: not (set(below) & set(processes())), PATIENCE_S)
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_ending_the_command_ends_everything_it_started(
     long_replay: subprocess.Popen[str], number: signal.Signals, tmp_path: Path

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -74,6 +75,41 @@ def terminal(*command: str) -> Iterator[Terminal]:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
         os.close(fd)
+
+
+@pytest.mark.parametrize("builds", [False, True], ids=["while-it-imports", "while-it-builds"])
+def test_ctrl_c_before_the_prompt_is_up_takes_everything_down_and_is_no_fault(builds: bool) -> None:
+    with terminal(str(PROJECT / "gradwire"), "up", "fat-tree:k=4") as person:
+        first = await_child(await_child(person.pid, "unshare"))
+        if builds:
+            await_child(first)
+        namespace = os.readlink(f"/proc/{first}/ns/net")
+        person.type(CTRL_C)
+        said = person.await_text("gradwire: interrupted", timeout_s=20)
+        assert "Traceback" not in said
+        assert PROMPT not in said
+        assert person.exit_code() == 130
+    assert namespace not in {network(int(each.name)) for each in Path("/proc").glob("[0-9]*")}
+
+
+def await_child(pid: int, program: str = "", timeout_s: float = 30) -> int:
+    """The first child of a process, once it has one, that runs `program` if that is given."""
+    deadline_s = time.monotonic() + timeout_s
+    while time.monotonic() < deadline_s:
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            with suppress(OSError):
+                if not program or Path(f"/proc/{child}/comm").read_text().strip() == program:
+                    return int(child)
+        time.sleep(0.001)
+    raise AssertionError(f"process {pid} has started no {program or 'other'} within {timeout_s} s")
+
+
+def network(pid: int) -> str:
+    """The network namespace of a process; empty if it is gone."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/net")
+    except OSError:
+        return ""
 
 
 @pytest.mark.parametrize("switch", ["gradwire", "ovs"])

@@ -4,12 +4,14 @@ import errno
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import typer
 
 from gradwire.planning.plan import BadPlan
 from gradwire.tools.exits import guarded, one_line, report
+from gradwire.traces.shortages import NO_MEMORY
 from gradwire.traces.workload import BadWorkload, Compute, Start
 
 
@@ -83,6 +85,22 @@ def test_a_limit_that_is_reached_is_named_with_what_raises_it(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith(ending)
     assert "Errno" not in line
+
+
+@pytest.mark.parametrize("before", ["", "numpy was not imported.\n\nOriginal error was: "])
+def test_a_library_on_a_file_system_that_is_mounted_noexec_does_not_lack_memory(
+    before: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The dynamic linker's words are the same."""
+    flags = {"/home/me/x.so": os.ST_NOEXEC | os.ST_NOSUID, "/usr/lib/x.so": os.ST_NOSUID}
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=flags[path]))
+
+    def said(path: str) -> str:
+        assert outcome(ImportError(f"{before}{path}: failed to map segment from shared object")) == 1
+        return capsys.readouterr().err
+
+    assert said("/usr/lib/x.so") == f"gradwire: {NO_MEMORY}\n"
+    assert said("/home/me/x.so").startswith("gradwire: /home/me/x.so: its file system is mounted noexec, so ")
 
 
 def test_the_traceback_of_a_fault_can_be_asked_for(

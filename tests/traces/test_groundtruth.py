@@ -115,6 +115,17 @@ def test_the_servers_shares_are_all_and_differ_by_one_number_at_most(n_numbers: 
     assert max(made) - min(made) in {0, 4}
 
 
+@pytest.mark.parametrize(
+    ("waited", "read"), [("0.125", 0.125), ("-1", None), ('"3 ms"', None), ("[1]", None), ("null", None)]
+)
+def test_what_another_job_calls_waited_is_its_own_business(
+    waited: str, read: float | None, tmp_path: Path
+) -> None:
+    (tmp_path / "log.r0.json").write_text(f'{{"rank": 0, "waited": {waited}, "events": []}}')
+    (log,) = read_logs(tmp_path)
+    assert log.waited == read
+
+
 def test_logs_that_contradict_each_other_are_no_ground_truth() -> None:
     logs = [bucket_logs((40,))[0], bucket_logs((36,))[1]]
     with pytest.raises(BadLog, match="rank 1's buckets differ from rank 0's"):

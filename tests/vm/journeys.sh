@@ -3,7 +3,13 @@
 # or in any clean Debian. Times are not judged: exit code 3 (the machine was too slow) counts as success.
 set -euo pipefail
 
+# Network namespaces, each with one of its processes; without those that systemd gives to its services.
+namespaces() {
+    lsns -t net -n -o NS,PID,COMMAND | awk '!/systemd/ {print $1}' | sort
+}
+
 place=$(mktemp -d)
+namespaces_before=$(namespaces)
 trap 'rm -rf "$place"' EXIT
 out=$place/out
 sample=traces/samples/ddp_gloo_8
@@ -77,4 +83,15 @@ done
 shows 'expect' ./gradwire run labs/01-oversubscription/planned.yaml
 
 echo "== nothing left"
-! ip -o link | grep -E 'switch0|h[0-9]-eth|leaf[0-9]-' || exit 1
+for _ in 1 2 3 4 5; do # what was killed may take a moment
+    namespaces_after=$(namespaces)
+    processes=$(pgrep -af 'gradwire\.emu|mininet:' || true)
+    [ "$namespaces_before$processes" != "$namespaces_after" ] || break
+    sleep 1
+done
+new=$(comm -13 <(echo "$namespaces_before") <(echo "$namespaces_after"))
+if [ -n "$processes$new" ]; then
+    lsns -t net >&2
+    echo "journeys.sh: still there: $processes; new network namespaces: $new" >&2
+    exit 1
+fi

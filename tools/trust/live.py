@@ -16,7 +16,6 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from gradwire.emu.capturing.request import CaptureRequest
-from gradwire.emu.capturing.run import INTERRUPTED
 from gradwire.emu.disturbance import MAX_CPU_BESIDE, MAX_CPU_STOLEN, beside_words
 from gradwire.emu.watch import RunFailed
 from gradwire.planning.fabrics.fabric import Fabric
@@ -45,8 +44,8 @@ MAX_ATTEMPTS = 1000
 class Trainer:
     """Trains `job` in the folder of a matrix, `trainings` times on each fabric.
 
-    `forget` is called with the number of a fabric on which the job is trained again, for all that was
-    measured with what it replaces.
+    `forget` is called with the number of a fabric on which the job is trained, again or once more than in an
+    older folder, for all that was measured without that training.
     """
 
     job: LiveJob
@@ -84,16 +83,16 @@ class Trainer:
                     break
                 self.tell(f"training live again on {fabric.spec}: {why[0]}")
                 place.rename(attempt(place.parent, f"{place.name}.disturbed"))
-                self.forget(number)
             work = place.with_name(place.name + INCOMPLETE)
             if work.exists():
                 work.rename(attempt(place.parent, f"{place.name}.failed"))
+            self.forget(number)
             try:
                 keeping = Keeping(place.absolute(), self.snaplen, keeps_payload=False)
                 captured = self.capture(request, fabric, keeping, sys.argv[1:], quiet=True)
             except RunFailed as error:
                 return work, str(error)
-            if captured.cut_short == INTERRUPTED:
+            if captured.interrupted:
                 raise KeyboardInterrupt
             if captured.cut_short is not None:
                 return captured.folder, captured.cut_short
@@ -141,10 +140,12 @@ def _logged(request: CaptureRequest, places: Sequence[Path], fabric: Fabric, fol
                 fabric.spec,
                 name,
                 IterationTime.of(list(itertools.chain(*times_s))),
-                doubts=(*_misread(part), *_disturbed(part)),
+                doubts=_doubts(part),
                 job=job,
                 trainings=tuple(
-                    Training(below(folder, of_training[job]), IterationTime.of(each))
+                    Training(
+                        below(folder, of_training[job]), IterationTime.of(each), _doubts(of_training[job])
+                    )
                     for of_training, each in zip(trainings, times_s, strict=True)
                 ),
                 waited=fmean(waited[job]) if waited[job] else None,
@@ -173,6 +174,10 @@ def middle_training(by_training: Sequence[Sequence[tuple[float, ...]]]) -> int:
         return float(max(abs(one_s - of_all_s) / of_all_s for one_s, of_all_s in pairs))
 
     return min(range(len(by_training)), key=lambda number: round(off(number), 6))
+
+
+def _doubts(place: Path) -> tuple[str, ...]:
+    return (*_misread(place), *_disturbed(place))
 
 
 def _misread(place: Path) -> Iterator[str]:

@@ -46,6 +46,7 @@ from gradwire.traces.packets.packets import BadCapture
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.ranks import BadTrace
 from gradwire.traces.recognition.recognise import Job, connections, find_job, workload_of
+from gradwire.traces.units import show_count
 from gradwire.traces.workload import CapturedConnection
 
 Tell = Callable[[str], None]
@@ -152,7 +153,7 @@ def _bar(total: int, quiet: bool) -> Iterator[tuple[Tell, Callable[[], None]]]:
 
 
 def _forget_rows(folder: Path, number: int) -> None:
-    """Delete the rows that rest on this fabric's live job, as it is trained again."""
+    """Delete the rows that rest on this fabric's live job, as it is trained."""
     for pattern in (f"{number:02d}-*.json", f"*-{number:02d}.json"):
         for path in (folder / "rows").glob(pattern):
             path.unlink()
@@ -201,7 +202,7 @@ class _Cells:
         """
         fabric, there = parse_fabric(self._trial.fabrics[target]), self._lives[target]
         if has_one_path(fabric):
-            pooled = [Training(live.folder, live.time) for live in there if live.time]
+            pooled = [Training(live.folder, live.time, live.doubts) for live in there if live.time]
             return self._replayed(source, target, pooled)
         trainings = zip(*(live.trainings for live in there), strict=True)
         by_training = [self._replayed(source, target, each) for each in trainings]
@@ -213,7 +214,7 @@ class _Cells:
         With another training's ports other flows would meet, which can double a time and says nothing about
         the replay.
         """
-        lives, there = self._lives[source], self._lives[target]
+        lives = self._lives[source]
         jobs = [self._job(live) for live in lives]
         workloads = [
             workload_of(job).model_copy(update={"connections": self._connections(each.folder)})
@@ -230,9 +231,9 @@ class _Cells:
                 self._folder / each.folder,
                 each.time,
                 captured_messages(job) if source == target else (),
-                tuple(dict.fromkeys((*live.doubts, *other.doubts))),
+                tuple(dict.fromkeys((*live.doubts, *each.doubts))),
             )
-            for first_rank, job, live, other, each in zip(first, jobs, lives, there, trained, strict=False)
+            for first_rank, job, live, each in zip(first, jobs, lives, trained, strict=False)
         ]
         assert row.folder
         rows = compared(row, plan, judged, lives[0].fabric)
@@ -256,9 +257,20 @@ class _Cells:
 def middle_row(rows: Sequence[TrustRow]) -> TrustRow:
     """The row whose error is the median, whatever its verdict; of an even number, the one of the two middle
     rows that is further from 0.
+
+    Rows that the machine disturbed do not count if there are others.  The row then has their `machine`, so
+    that the same command tries it again.
     """
-    ordered = sorted(rows, key=_error)
-    return max(ordered[(len(rows) - 1) // 2 : len(rows) // 2 + 1], key=lambda row: abs(_error(row)))
+    ordered = sorted([row for row in rows if not row.machine] or rows, key=_error)
+    n = len(ordered)
+    middle = max(ordered[(n - 1) // 2 : n // 2 + 1], key=lambda row: abs(_error(row)))
+    if n == len(rows):
+        return middle
+    machine = tuple(dict.fromkeys(why for row in rows for why in row.machine))
+    left_out = (
+        f"of {show_count(len(rows), 'replay')} only {n} count, as the machine was disturbed: {machine[0]}"
+    )
+    return replace(middle, machine=machine, warnings=(*middle.warnings, left_out))
 
 
 def _error(row: TrustRow) -> float:

@@ -1,6 +1,7 @@
 """Starts a fabric and its prompt, for `gradwire up`."""
 
 import json
+import os
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -12,8 +13,8 @@ import typer
 from gradwire.emu.kernel.isolate import isolated, stop
 from gradwire.emu.lifecycle import how_main_process_ended
 from gradwire.emu.options import CONTROLLERS, SWITCHES, Software
-from gradwire.emu.prompt import SAID_WHY
-from gradwire.emu.watch import RunFailed, is_stopped
+from gradwire.emu.prompt import INTERRUPTED, SAID_WHY
+from gradwire.emu.watch import LOOK_S, RunFailed, SuspensionWatch
 from gradwire.planning.fabrics.spec import is_file, parse_fabric
 from gradwire.planning.machines.machinesfile import read_to_build
 from gradwire.planning.plan import ADAPTIVE
@@ -24,7 +25,6 @@ from gradwire.tools.thismachine import need_root_and_tools
 from gradwire.traces.units import one_of, show_nbytes
 
 MAX_SCRIPT_NBYTES = 1 << 20
-_LOOK_S = 1.0  # between two looks at whether a script's prompt was stopped
 SCAPY_START = "from gradwire.tools.dissect.lab import *"
 
 
@@ -38,7 +38,8 @@ def start_fabric(
 ) -> None:
     """Open the prompt; leave with exit code 0, or 1 if a command of the script failed.
 
-    Raise RunFailed if the prompt's process was killed or stopped, ValueError for options that do not fit.
+    Raise KeyboardInterrupt if Ctrl-C ended the network before or after its prompt, RunFailed if the prompt's
+    process was killed or stopped, ValueError for options that do not fit.
     """
     fabric = parse_fabric(spec)
     switch, controller = software
@@ -67,7 +68,12 @@ def start_fabric(
 
 
 def _exit_code(code: int) -> int:
-    """Our exit code for the prompt's.  Raise RunFailed for a code that the prompt itself never uses."""
+    """Our exit code for the prompt's.
+
+    Raise KeyboardInterrupt if it was interrupted, RunFailed for a code that the prompt itself never uses.
+    """
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
     if code not in (0, SAID_WHY):
         first = "free some memory or choose a smaller fabric, then " if code == -signal.SIGKILL else ""
         raise RunFailed(
@@ -90,9 +96,13 @@ def _typed(options: dict[str, object], fds: Sequence[int]) -> int:
     """The exit code of a prompt at which somebody types; Ctrl-C is the prompt's, not ours."""
     before = signal.signal(signal.SIGINT, lambda *_: None)
     words = [json.dumps(options), *map(str, fds)]
-    process = isolated(
-        "gradwire.emu.prompt", words, new_session=False, pass_fds=fds, underlay=bool(options["machines"])
-    )
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the prompt's imports are done
+    try:
+        process = isolated(
+            "gradwire.emu.prompt", words, new_session=False, pass_fds=fds, underlay=bool(options["machines"])
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     try:
         return process.wait()
     finally:
@@ -106,31 +116,26 @@ def _carried_out(options: dict[str, object], commands: str, fds: Sequence[int]) 
     Raise RunFailed if somebody stopped it: nobody would be there to go on.
     """
     words = [json.dumps(options), *map(str, fds)]
-    process = isolated(
-        "gradwire.emu.prompt", words, stdin=subprocess.PIPE, pass_fds=fds, underlay=bool(options["machines"])
-    )
+    # A file, not a pipe, which takes 64 KiB at once and the rest only when the prompt reads.
+    with os.fdopen(os.memfd_create("script"), "w+") as script:
+        script.write(commands)
+        script.seek(0)
+        process = isolated(
+            "gradwire.emu.prompt", words, stdin=script, pass_fds=fds, underlay=bool(options["machines"])
+        )
+    suspensions = SuspensionWatch(process.pid)
     try:
-        left: str | None = commands
         while process.poll() is None:
-            # TimeoutExpired: look again.  BrokenPipeError: it has ended, and its exit code says why.
-            with suppress(subprocess.TimeoutExpired, BrokenPipeError):
-                process.communicate(left, _LOOK_S)
-            left = None
-            if stopped := [pid for pid in (process.pid, *_children(process.pid)) if is_stopped(pid)]:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(LOOK_S)
+            if pid := suspensions.stopped():
                 raise RunFailed(
-                    f"the process of this network was stopped by a signal (process {stopped[0]}), so the "
-                    "network was taken down: run the command again"
+                    f"the process of this network was stopped by a signal (process {pid}), so the network "
+                    "was taken down: run the command again"
                 )
         return process.returncode
     finally:
         stop(process)
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
 
 
 def _text(script: Path) -> str:

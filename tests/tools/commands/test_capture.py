@@ -191,7 +191,8 @@ def test_what_is_lacking_is_told_and_the_next_step_too(made: Captured, said: str
         (captured(0, Checked(None, why="no log"), trimmed=Checked(None, why="no packets")), 0),
         (captured(0, Checked(agrees=False, why="it 1: a")), 3),
         (captured(0, Checked(agrees=True), trimmed=HIDDEN), 3),
-        (captured(0, None, cut_short="interrupted", trimmed=HIDDEN), 130),
+        (replace(captured(0, None, cut_short="interrupted", trimmed=HIDDEN), interrupted=True), 130),
+        (replace(captured(0, Checked(agrees=True)), interrupted=True), 130),
         (captured(0, None, cut_short="the limit"), 1),
     ],
 )

@@ -1,8 +1,13 @@
 """What `gradwire serve` hands out, to whom, and that nothing else can be reached through it."""
 
+import errno
 import http.client
 import os
+import shlex
 import socket
+import socketserver
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -173,6 +178,57 @@ def test_idle_connections_do_not_delay_an_answer(port: int, says: bytes, n: int)
         started_s = time.monotonic()
         assert ask(port, "/monday/report.html")[0] == 200
         assert time.monotonic() - started_s < 3  # each of the others may take 10 s
+
+
+# Without giving up root, to whom alone the folders of tests belong.
+SERVER = """
+import os, sys
+from gradwire.tools.serving import FolderServer
+from gradwire.tools.work.serve import listing
+root = os.open(sys.argv[1], os.O_RDONLY)
+server = FolderServer(0, root, lambda fd, names: listing(fd, ("runs", *names)))
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+def test_with_few_open_files_idle_connections_do_not_delay_an_answer(folder: Path) -> None:
+    command = shlex.join([sys.executable, "-c", SERVER, str(folder)])
+    limited = ["sh", "-c", f"ulimit -n 64; exec {command}"]
+    with (
+        subprocess.Popen(limited, stdout=subprocess.PIPE, text=True) as process,
+        ExitStack() as stack,
+    ):
+        stack.callback(process.kill)
+        assert process.stdout
+        port = int(process.stdout.readline())
+        for _ in range(200):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        started_s = time.monotonic()
+        for path in ("/", "/monday/report.html"):
+            assert ask(port, path)[0] == 200
+        assert time.monotonic() - started_s < 5  # each of the others may be silent for 10 s
+
+
+def test_where_no_more_connections_can_be_opened_silent_ones_make_room_and_no_processor_spins(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = 0
+
+    def refused(_: object) -> None:
+        nonlocal tries
+        tries += 1
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as silent:
+        assert ask(port, "/monday/report.html")[0] == 200  # so the silent one has been accepted
+        with monkeypatch.context() as limited:
+            limited.setattr(socketserver.TCPServer, "get_request", refused)
+            with socket.create_connection(("127.0.0.1", port), timeout=5):
+                assert silent.recv(1) == b""
+                time.sleep(0.5)
+        assert 1 < tries < 20
+    assert ask(port, "/monday/report.html")[0] == 200
 
 
 def test_a_connection_for_which_no_thread_can_be_started_is_closed_and_takes_no_room(

@@ -16,7 +16,6 @@ from markupsafe import escape
 
 from gradwire.emu.capturing.finish import Checked
 from gradwire.emu.capturing.request import CaptureRequest
-from gradwire.emu.capturing.run import INTERRUPTED
 from gradwire.emu.options import RunOptions
 from gradwire.emu.project import PROJECT
 from gradwire.emu.records import CAPTURES
@@ -95,7 +94,7 @@ class FakeLive:
             raise RunFailed("the switch died")
         if why:
             (work / "out.r3.txt").write_text("its last words")
-            return Captured(work, {"cut_short": why}, (), None, UNREAD)
+            return Captured(work, {"cut_short": why}, (), None, UNREAD, interrupted=why == "interrupted")
         for number, (_, part) in enumerate(request.parts(work)):
             shutil.copytree(next(self.samples, self.sample), part, dirs_exist_ok=True)
             write_logs(part, next(self.periods_ns, LIVE_NS) * (number + 1), self.iterations)
@@ -284,6 +283,59 @@ def test_the_middle_row_has_the_median_error_and_of_two_the_one_further_from_zer
     assert middle(0.03) == 0.03
 
 
+def test_replays_that_the_machine_disturbed_do_not_make_the_middle_row_if_there_are_others() -> None:
+    why = ("other guests took the CPUs",)
+    busy = replace(ROW, verdict="not valid", error=0.3, reasons=why, machine=why)
+    row = middle_row([replace(ROW, error=0.02), replace(ROW, error=0.09), busy])
+    assert (row.verdict, row.error, row.machine) == ("valid", 0.09, why)
+    assert row.warnings == (f"of 3 replays only 2 count, as the machine was disturbed: {why[0]}",)
+    row = middle_row([busy, replace(ROW, error=-0.01), replace(busy, error=0.4)])
+    assert (row.verdict, row.error, row.machine) == ("valid", -0.01, why)
+    row = middle_row([busy, replace(busy, error=0.4), replace(busy, error=0.5)])
+    assert (row.verdict, row.error, row.machine, row.warnings) == ("not valid", 0.4, why, ())
+
+
+@pytest.mark.usefixtures("_whole_sample")
+def test_with_several_paths_a_replay_is_doubted_for_the_training_whose_ports_it_has(tmp_path: Path) -> None:
+    """The middle training by its time, whose capture is replayed, is in order; the one of the middle row is
+    not.
+    """
+    paths = "leaf-spine:leaves=2,spines=2,hosts=4,rate=50M"
+    trial = replace(TRIAL, fabrics=(paths,), trainings=2)
+    live = FakeLive(periods_ns=(100_000_000, 125_000_000))
+
+    def misread_later(*arguments: Any, **keywords: Any) -> Captured:
+        captured = live(*arguments, **keywords)
+        agrees = len(live.trained) == 1
+        check = {"agrees": agrees, "differences": ["iteration 1, buckets"]}
+        (captured.folder / "manifest.json").write_text(json.dumps({"check": check}))
+        return captured
+
+    matrix = carry_out(trial, tmp_path / "m", True, misread_later, fake_laboratory(LIVE_NS, []))
+    doubt = "the capture is not what the job logged: iteration 1, buckets"
+    assert [each.doubts for each in matrix.live[0].trainings] == [(), (doubt,)]
+    assert matrix.live[0].doubts == ()
+    (row,) = matrix.rows
+    assert row.error == pytest.approx(-0.2, abs=1e-3)  # of two rows the one further from 0
+    assert (row.verdict, row.reasons) == ("not valid", (doubt,))
+    assert load(tmp_path / "m") == matrix
+
+
+@pytest.mark.usefixtures("_whole_sample")
+def test_rows_that_were_measured_with_fewer_trainings_are_measured_again(tmp_path: Path) -> None:
+    """A folder of a version that trained only once where hosts have several paths."""
+    trial, done = replace(TRIAL, fabrics=FABRICS[:1], trainings=2), list[str]()
+    folder = tmp_path / "m"
+    carry_out(trial, folder, True, FakeLive(), fake_laboratory(LIVE_NS, done))
+    (again,) = (folder / "live").glob("*.again-1")
+    shutil.rmtree(again)
+    later = FakeLive(periods_ns=(LIVE_NS * 2,))
+    (row,) = carry_out(trial, folder, True, later, fake_laboratory(LIVE_NS, done)).rows
+    assert len(done) == 2
+    assert row.live is not None and row.live.n == 2 * (N_ITERATIONS - 1)
+    assert row.live.median == pytest.approx(0.15)
+
+
 def test_the_middle_training_is_the_one_whose_worst_job_is_nearest() -> None:
     """Of one job, however long each training was; of two jobs; of two trainings, as near, the first."""
     assert middle_training([[(70.0,) * 30], [(66.0,) * 5], [(67.0,) * 5]]) == 2
@@ -456,7 +508,22 @@ def test_rows_that_the_machine_disturbed_are_measured_again(tmp_path: Path) -> N
 @pytest.mark.usefixtures("_whole_sample")
 def test_an_interrupted_job_interrupts_the_matrix(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        carry_out(TRIAL, tmp_path / "m", True, FakeLive({FABRICS[0]: INTERRUPTED}), fake_laboratory(1, []))
+        carry_out(TRIAL, tmp_path / "m", True, FakeLive({FABRICS[0]: "interrupted"}), fake_laboratory(1, []))
+
+
+@pytest.mark.usefixtures("_whole_sample")
+def test_a_matrix_that_is_interrupted_while_captures_are_written_keeps_them_and_ends(tmp_path: Path) -> None:
+    live, done = FakeLive(), list[str]()
+
+    def interrupted(*arguments: Any, **keywords: Any) -> Captured:
+        return replace(live(*arguments, **keywords), interrupted=True)
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(TRIAL, tmp_path / "m", True, interrupted, fake_laboratory(LIVE_NS, done))
+    assert (live.trained, done) == ([FABRICS[0]], [])
+    later = FakeLive()
+    carry_out(TRIAL, tmp_path / "m", True, later, fake_laboratory(LIVE_NS, done))
+    assert later.trained == [FABRICS[1]]
 
 
 @pytest.mark.long
