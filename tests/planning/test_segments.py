@@ -295,8 +295,8 @@ def test_what_is_offered_first_keeps_its_place() -> None:
     made.add(0, 3, S - PREAMBLE_NBYTES, 0.0)
     assert made.advance(0.0, 0.0) == (0.0, [])
     at_s = LONE_NBYTES / FAST
-    assert made.advance(0.0, inf) == (pytest.approx(at_s), [arrived(3)])
-    assert made.advance(at_s, inf) == (pytest.approx(at_s + RELEASE_S), [NetworkEvent(EventKind.TAKEN, 3)])
+    assert made.advance(0.0, inf) == (at_s, [arrived(3)])
+    assert made.advance(at_s, inf) == (at_s + RELEASE_S, [NetworkEvent(EventKind.TAKEN, 3)])
     assert made.advance(1.0, inf) == (inf, [])
 
 

@@ -45,18 +45,32 @@ echo "== a network engineer"
 shows 'bisection|oversubscription' ./gradwire fabric fat-tree:k=4 bigraph:n=8,m=2 leaf-spine:leaves=2,spines=2,hosts=4
 shows '3456|3,456' ./gradwire fabric fat-tree:k=24
 refuses 1 'did you mean' ./gradwire plan "$sample" --fabric fattree:k=4
+shows 'up to 48' ./gradwire fabric fat-tree:k=48
+shows 'leaf-spine:leaves=24' ./gradwire fabric --radix 24
+shows 'class="paper"' sh -c "./gradwire fabric bigraph:n=4,m=2 --svg $place/fabric.svg && cat $place/fabric.svg"
+refuses 1 'write fat-tree:k=4' ./gradwire fabric fat-tree:4
+refuses 1 'did you mean 100M' ./gradwire fabric star:hosts=4,rate=100
+refuses 1 'did you mean ring' ./gradwire plan "$sample" --fabric star:hosts=8 --algorithm rign
+refuses 1 'did you mean ecmp' ./gradwire plan "$sample" --fabric star:hosts=8 --routes ecpm
+refuses 1 'its switches are edge0..7' ./gradwire plan "$sample" --fabric fat-tree:k=4 --fail leaf0-spine0@0
 shows 'halving-doubling' ./gradwire plan "$sample" --fabric fat-tree:k=4 --algorithm halving-doubling --out "$place/plan.json"
+shows 'edge0→agg1 ×2' ./gradwire audit "$place/plan.json"
 shows '^ring .* 0 +(valid|not )' ./gradwire bench allreduce -b 64KiB -e 64KiB --fabric star:hosts=4,rate=20M --repeat 1 --out "$place/monday"
 
 echo "== a performance engineer with a capture"
+shows 'without the first 2, the warm-up' ./gradwire inspect traces/samples/ddp_gloo_4_resnet18_tso
 shows 'An iteration takes' ./gradwire inspect "$sample" --html "$place/page.html"
 shows 'from 10.77.0.1 only' ./gradwire inspect "$sample/h0.pcap"
 shows 'from 10.77.0.1 only' sh -c "./gradwire inspect - <$sample/h0.pcap"
 refuses 1 'No such file' ./gradwire inspect "$place/nothing.pcap"
+refuses 1 'but in .*ddp_gloo_8' ./gradwire inspect traces/samples
+shows '41%' ./gradwire inspect traces/samples/slow_ddp_8_mlp_leafspine50M
+shows 'first_ns,last_ns' sh -c "./gradwire inspect $sample --csv $place/tables >/dev/null && cat $place/tables/messages.csv"
 
 echo "== a researcher"
 shows '"busbw_Bps": [0-9]' ./gradwire bench allreduce -b 64K -e 64K -n 1 -w 0 --fabric star:hosts=2,rate=20M --json --out "$place/tuesday"
 shows 'Options' ./gradwire help bench
+refuses 1 'swap them' ./gradwire bench allreduce -b 8K -e 4K --fabric star:hosts=2
 shows 'monday' ./gradwire runs "$place"
 shows 'star' ./gradwire report "$place/monday" "$place/tuesday" --html "$place/both.html"
 shows 'too few|no change|only in|slower|faster' ./gradwire compare "$place/monday" "$place/tuesday"
