@@ -136,7 +136,7 @@ def test_what_loses_packets_between_the_machines_is_named(tmp_path: Path, more: 
             """echo '["hello",{"version":"0.0.1","source":""}]'; sleep 20""",
             "machine right has gradwire 0.0.1, and this one",
         ),
-        (f"timeout --signal KILL 7 {GRADWIRE} part", "machine right"),
+        (f"timeout --signal KILL 4 {GRADWIRE} part", "machine right"),
         ("echo '[\"hello\",'; sleep 20", "machine right sent a message that cannot be used: not JSON"),
         (
             "printf '[\"hello\",'; sleep 50",
