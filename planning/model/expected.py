@@ -67,9 +67,10 @@ FREE = 1000.0  # times as fast are links that cost nothing
 MOST_ASSUMED_SENDS = 20_000  # the model takes 60 µs for each, and is asked up to eleven times
 
 
-def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True, n_draws: int = DRAWS) -> Expected:
+def expected(plan: Plan, calibrated: Calibration, *, measured: bool = True, n_draws: int = DRAWS) -> Expected:
     """The bar is left out where the model does not know all that happens (`_knows_all`), and for what
-    switches add up, whose hosts work otherwise.  Without `limited` host times may widen it beyond MAX_ERROR.
+    switches add up, whose hosts work otherwise.  Host times that were not `measured` may widen it beyond
+    MAX_ERROR, and no part of the time is that of a machine.
     """
     times = calibrated.hosts if not plan.trees else None
     costs = host_costs(times, plan.transport) if times is not None else None
@@ -113,8 +114,10 @@ def expected(plan: Plan, calibrated: Calibration, *, limited: bool = True, n_dra
         _each(min, [model(least, slower=1 - MODEL_ERROR), *of_releases]),
         _each(max, [model(largest, slower=1 + MODEL_ERROR), *of_releases]),
         latest,
-        MAX_ERROR if limited else inf,
+        MAX_ERROR if measured else inf,
     )
+    if not measured:
+        return _with_open(found, middle, latest)
 
     def with_part(part: float, release_s: float, slower: float = 1.0) -> float:
         """The time with hosts that take only this part of theirs, by the first draw."""
@@ -177,7 +180,7 @@ def foreseen(plan: Plan) -> Expected | None:
     wire_s = max(ASSUMED.wire_s, longest_round_trip_s(plan.fabric) / 2)
     times = replace(ASSUMED, wire_s=wire_s)
     assumed = Calibration(0.0, 0.0, payload_efficiency(plan.fabric.mtu_nbytes), times)
-    return expected(plan, assumed, limited=False, n_draws=1)
+    return expected(plan, assumed, measured=False, n_draws=1)
 
 
 def _knows_all(plan: Plan) -> bool:
