@@ -1,8 +1,11 @@
-"""Command lines of help pages, docs and labs, as the options of the command that they name read them."""
+"""Command lines: of help pages, docs and labs, as the options of the command that they name read them; and
+what is said of one that is refused.
+"""
 
 import shlex
 from typing import Any
 
+import pytest
 import typer.main
 
 from gradwire.tools import cli
@@ -20,3 +23,13 @@ def options_of(line: str) -> tuple[str, dict[str, Any]]:
     group = typer.main.get_command(cli.application(name))
     assert isinstance(group, HelpGroup)
     return name, group.commands[name].make_context(name, cli.with_watched_page(words)).params
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """The one line on stderr with which this command line ends as its input or the machine is at fault."""
+    with pytest.raises(SystemExit) as left:
+        cli.main(words)
+    assert left.value.code == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    return said

@@ -64,7 +64,7 @@ DRAWS, MOST_DRAWN_OPS, MOST_DRAWN_SENDS = 5, 3, 1_000
 RELEASES_S = (RELEASE_S, 10e-6, 30e-6)
 PARTS = (0.25, 0.5, 0.75, 1.0)  # of hosts' times
 FREE = 1000.0  # times as fast are links that cost nothing
-MOST_ASSUMED_SENDS = 20_000  # the model takes 60 µs for each, and is asked up to eleven times
+MOST_ASSUMED_SENDS = 20_000  # the model takes 60 µs for each, of many segments more, and is asked four times
 
 
 def expected(plan: Plan, calibrated: Calibration, *, measured: bool = True, n_draws: int = DRAWS) -> Expected:

@@ -46,7 +46,7 @@ def fit_hosts(
         wire_s = max(0.0, latency_s - message_s)
         return costs_with(plan.transport, wire_s=wire_s, start_s=start_s, message_s=message_s, n_cpus=n_cpus)
 
-    solved: list[tuple[float, tuple[float, float, float]]] = []  # the part of links, and times of a message
+    kinds: list[tuple[Callable[[float], float], tuple[float, float, float]]] = []
     for sends, samples in zip(crowd_kinds(n_ranks), times_s, strict=True):
         arrivals = _arrivals(plan, sends, eta)
 
@@ -54,13 +54,10 @@ def fit_hosts(
         def model_s(message_s: float, arrivals: _Arrivals = arrivals) -> float:
             return after_first_step_s(arrivals(costs(message_s, 0.0)))
 
-        low, middle, high = _quartiles(samples)
-        times = _solved(model_s, low), _solved(model_s, middle), _solved(model_s, high)
-        solved.append((model_s(0.0) / middle, times))
-    lows, middles, highs = zip(
-        *[times for share, times in solved if share <= LINKS_SHARE] or [times for _, times in solved],
-        strict=True,
-    )
+        kinds.append((model_s, _quartiles(samples)))
+    by_hosts = [kind for kind in kinds if kind[0](0.0) <= LINKS_SHARE * kind[1][1]]
+    solved = [[_solved(of, quartile_s) for quartile_s in each] for of, each in by_hosts or kinds]
+    lows, middles, highs = zip(*solved, strict=True)
     middle = median(middles)
     message = Range(min(lows), middle, max(highs))
     first = _arrivals(plan, crowd_kinds(n_ranks)[0], eta)

@@ -334,6 +334,17 @@ def test_nobody_checks_its_data_before_the_last_rank_is_done_and_the_machine_is_
     ]
 
 
+def test_the_common_start_is_still_to_come_when_it_is_said_and_comes_soon() -> None:
+    left_ns = list[int]()
+    with played(2) as (agents, ends, _):
+        for end in ends:
+            end.send(("prepared", None))
+            end.send(("done", ()))
+            end.send(("outcome", None))
+        agents.run(0, 20, lambda start_ns: left_ns.append(start_ns - time.monotonic_ns()))
+    assert 10_000_000 < left_ns[0] < 50_000_000  # 100 ms were a twentieth of the demo's time
+
+
 def test_of_silent_ranks_the_one_that_is_stopped_is_told() -> None:
     plan = on_loopback(expand(made_allreduce(4, 4000), "ring"))
     with started_here(plan) as agents:

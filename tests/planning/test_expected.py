@@ -5,9 +5,11 @@ segment, and a burst that each port saves, take no time: NEAR of the time of a r
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from math import hypot
 from statistics import median
+from typing import Any
 
 import pytest
 
@@ -27,7 +29,8 @@ from gradwire.planning.model.expected import (
     foreseen,
     host_costs,
 )
-from gradwire.planning.model.simulation import simulate
+from gradwire.planning.model.hosts import HostCosts
+from gradwire.planning.model.simulation import Simulated, simulate
 from gradwire.planning.plan import Plan
 from gradwire.results.verdict import Verdict, with_model
 from gradwire.traces.making.collectives import made_allreduce
@@ -37,6 +40,7 @@ from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Start, W
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, schedule_plan
 
 OVERSUBSCRIBED = "leaf-spine:leaves=2,spines=1,hosts=4,rate=100M,uplink_rate=50M"
+QUICK = HostTimes(Range(0.0, 5e-6, 60e-6), Range(0.2e-3, 0.3e-3, 0.3e-3), wire_s=6e-6, n_cpus=2)
 MS = 1_000_000
 N_RANKS = 4
 NOTHING = Range(0.0, 0.0, 0.0)
@@ -192,19 +196,34 @@ def test_a_job_is_the_median_over_how_soon_the_kernel_goes_on_and_its_bar_holds_
     that alone is worth a tenth.
     """
     made = schedule_plan(OVERSUBSCRIBED, expand(made_allreduce(8, 340_008, count=4), "as-captured"))
-    quick = HostTimes(Range(0.0, 5e-6, 60e-6), Range(0.2e-3, 0.3e-3, 0.3e-3), wire_s=6e-6, n_cpus=2)
 
     def takes_s(release_s: float) -> float:
-        costs = replace(host_costs(quick, made.transport), release_s=release_s)
+        costs = replace(host_costs(QUICK, made.transport), release_s=release_s)
         return simulate(made.fabric, made.flows, made.schedule, eta=PAYLOAD_EFFICIENCY, hosts=costs).time_s
 
-    found = expected(made, Calibration(0.0, 0.0, PAYLOAD_EFFICIENCY, quick))
+    found = expected(made, Calibration(0.0, 0.0, PAYLOAD_EFFICIENCY, QUICK))
     times_s = [takes_s(release_s) for release_s in (10e-6, 20e-6, 30e-6)]
     assert max(times_s) > 1.02 * min(times_s)
     assert found.predicted_s == median(times_s)
     assert found.low_s is not None and found.low_s <= min(times_s)
     assert found.high_s is not None and found.high_s >= max(times_s)
     assert found.machine_share is not None and found.machine_share < 0.02  # 28 steps of some 20 µs in 120 ms
+
+
+@pytest.mark.parametrize("ask", [foreseen, lambda plan: expected(plan, Calibration(0.0, 0.0, 0.95, QUICK))])
+def test_no_case_is_simulated_twice(
+    monkeypatch: pytest.MonkeyPatch, ask: Callable[[Plan], Expected | None]
+) -> None:
+    cases = list[tuple[HostCosts | None, float | None]]()
+
+    def noted(*arguments: Any, **more: Any) -> Simulated:
+        cases.append((more["hosts"], more["eta"]))
+        return simulate(*arguments, **more)
+
+    monkeypatch.setattr("gradwire.planning.model.expected.simulate", noted)
+    ask(schedule_plan(OVERSUBSCRIBED, expand(made_allreduce(8, 340_008, count=4), "as-captured")))
+    assert len(cases) >= 3  # the middle and both ends of the bar
+    assert len(set(cases)) == len(cases)
 
 
 @pytest.mark.parametrize("algorithm", ["ps:central", "ps:servers=4", "ps:colocated"])

@@ -14,22 +14,12 @@ from gradwire.emu.capturing.run import Ran
 from gradwire.emu.network.tcpdump import TcpdumpCounts
 from gradwire.emu.training.options import TrainingOptions
 from gradwire.planning.fabrics.spec import parse_fabric
-from gradwire.tools import cli
 from gradwire.tools.capturing import Captured, report_lines, show
 from gradwire.tools.options import livejob
 from gradwire.traces.groundtruth import LoggedEvent, RankLog
 from gradwire.traces.reader import SETTINGS, read_settings
+from tests.commandlines import refusal
 from tests.documented import documented_fields
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line on stderr."""
-    with pytest.raises(SystemExit) as left:
-        cli.main(["capture", *arguments])
-    assert left.value.code == 1
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    return said
 
 
 @pytest.mark.parametrize(
@@ -53,7 +43,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_what_makes_no_sense_is_refused_in_a_line(
     capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
-    assert said in refusal(capsys, *arguments)
+    assert said in refusal(capsys, "capture", *arguments)
 
 
 def test_without_pytorch_a_line_says_how_to_get_it(
@@ -62,14 +52,14 @@ def test_without_pytorch_a_line_says_how_to_get_it(
     monkeypatch.setattr(livejob, "need_root_and_tools", lambda *_, **__: None)
     monkeypatch.setattr(livejob, "find_spec", lambda name: None)
     monkeypatch.setattr(livejob, "which", lambda name: name)
-    assert "run sudo ./gradwire setup --live" in refusal(capsys, "ddp")
+    assert "run sudo ./gradwire setup --live" in refusal(capsys, "capture", "ddp")
 
 
 def test_a_program_that_is_not_there_is_refused_before_anything_is_built(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(livejob, "need_root_and_tools", lambda *_, **__: None)
-    assert "cannot find the program no-such-program" in refusal(capsys, "--", "no-such-program")
+    assert "cannot find the program no-such-program" in refusal(capsys, "capture", "--", "no-such-program")
 
 
 def test_a_request_comes_back_from_its_file(tmp_path: Path) -> None:

@@ -28,7 +28,6 @@ from gradwire.planning.runfiles import INCOMPLETE, BadRun
 from gradwire.results.matrixfile import About
 from gradwire.results.row import REFUSED, Row
 from gradwire.results.trustresult import ERROR_BAR, Live, Summary, TrustMatrix, TrustRow, load, save
-from gradwire.tools import cli
 from gradwire.tools.capturing import Captured, Keeping
 from gradwire.tools.options import livejob
 from gradwire.tools.options.livejob import LiveJob
@@ -38,6 +37,7 @@ from gradwire.tools.trust.tables import notes, page, sentences
 from gradwire.traces.iterationtimes import IterationTime
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.recognise import connections
+from tests.commandlines import refusal
 from tests.made_runs import made_events, made_run
 
 SAMPLE = PROJECT / "traces" / "samples" / "ddp_gloo_8"
@@ -637,16 +637,7 @@ def test_what_is_noted_of_a_training_names_its_job_and_is_on_the_page() -> None:
 def test_what_makes_no_sense_is_refused_in_a_line(
     capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
-    assert said in refusal(capsys, *arguments)
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    with pytest.raises(SystemExit) as left:
-        cli.main(["trust", *arguments])
-    assert left.value.code == 1
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    return said
+    assert said in refusal(capsys, "trust", *arguments)
 
 
 def test_without_pytorch_a_line_says_how_to_get_it(
@@ -655,7 +646,7 @@ def test_without_pytorch_a_line_says_how_to_get_it(
     monkeypatch.setattr(livejob, "need_root_and_tools", lambda *_, **__: None)
     monkeypatch.setattr(livejob, "find_spec", lambda name: None)
     monkeypatch.setattr(livejob, "which", lambda name: name)
-    assert "run sudo ./gradwire setup --live" in refusal(capsys, "ddp", "--fabric", "star:hosts=4")
+    assert "run sudo ./gradwire setup --live" in refusal(capsys, "trust", "ddp", "--fabric", "star:hosts=4")
 
 
 def test_a_result_that_is_none_is_refused(tmp_path: Path) -> None:
