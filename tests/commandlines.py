@@ -1,6 +1,4 @@
-"""Command lines: of help pages, docs and labs, as the options of the command that they name read them; and
-what is said of one that is refused.
-"""
+"""Command lines as the parsers of their commands read them, and what is said of one that is refused."""
 
 import shlex
 from typing import Any
