@@ -6,11 +6,10 @@ receiver has said that it is ready.  Nothing is sent at recorded times.
 
 import time
 from collections.abc import Sequence
-from io import FileIO
 
 from gradwire.emu.replay import centre_values, cloop, payload
 from gradwire.emu.replay.aggregating import Aggregating, Seat
-from gradwire.emu.replay.board import Place
+from gradwire.emu.replay.board import FinishLine, Place
 from gradwire.emu.replay.cloop import CompiledLoop
 from gradwire.emu.replay.connection import RankConnection, totals
 from gradwire.emu.replay.loop import Loop
@@ -32,15 +31,20 @@ class RankAgent:
         seats: Sequence[Seat],
         repeat: int,
         place: Place | None = None,
+        line: FinishLine | None = None,
     ) -> None:
-        """`place` is where the rank says how far it is, if somebody watches."""
+        """`place` is where the rank says how far it is, if somebody watches; at the `line` it waits for the
+        others of its machine.
+        """
         self._schedule = plan.schedule
         self._own = RankRepeat.of(plan, rank, repeat, connections, place)
         self._aggregating = Aggregating(plan, rank, seats)
-        self._loop = (
-            CompiledLoop(self._own) if cloop.is_for(plan.schedule) else Loop(self._own, self._aggregating)
+        self._loop: CompiledLoop | Loop = (
+            CompiledLoop(self._own, line)
+            if cloop.is_for(plan.schedule)
+            else Loop(self._own, self._aggregating)
         )
-        self._sent_nbytes = self._retransmits = 0
+        self._before = totals(connections)
 
     @property
     def accesses(self) -> list[centre_values.Access]:
@@ -49,33 +53,25 @@ class RankAgent:
 
     def run(self, start_ns: int) -> None:
         """Wait for the common start, do the whole schedule."""
-        connections, times = self._own.connections.values(), self._own.times
-        before = totals(connections)
-        with open("/proc/thread-self/schedstat", "rb", buffering=0) as scheduled:
-            ran_before_ns, waited_before_ns = _scheduled_ns(scheduled)
-            self._loop.run(start_ns)
-            times.done_ns = time.monotonic_ns()
-            ran_ns, waited_ns = _scheduled_ns(scheduled)
-            times.cpu_ns = ran_ns - ran_before_ns
-            times.run_delay_ns = waited_ns - waited_before_ns
+        self._loop.run(start_ns)
         self._aggregating.end()
-        self._drain()
-        after = totals(connections)
-        self._sent_nbytes = after.payload_nbytes - before.payload_nbytes
-        self._retransmits = after.retransmits - before.retransmits
 
     def outcome(self, accesses: Sequence[centre_values.Access] = ()) -> Outcome:
-        """Check the data of what was run: much work, which the ranks that still run would feel.
+        """Count what was sent and check the data of what was run: much work, for when all ranks are done.
 
-        `accesses` are those that all ranks have logged.
+        `accesses` are those that all ranks have logged.  Raise Stalled.
         """
+        self._drain()
+        after = totals(self._own.connections.values())
+        if isinstance(self._loop, CompiledLoop):
+            self._loop.keep_times()
         wrong, figures = self._aggregating.figures()
         wrong += centre_values.count_wrong(self._schedule, self._own.rank, self._own.buffers, accesses)
         return Outcome(
             times=self._own.times,
             wrong=wrong + payload.count_wrong(self._schedule, self._own.rank, self._own.buffers),
-            sent_nbytes=self._sent_nbytes,
-            retransmits=self._retransmits,
+            sent_nbytes=after.payload_nbytes - self._before.payload_nbytes,
+            retransmits=after.retransmits - self._before.retransmits,
             aggregated=figures if self._schedule.aggregations else None,
         )
 
@@ -88,12 +84,3 @@ class RankAgent:
                     f"nobody acknowledged sent data for {self._own.stall_s:.0f} s{self._own.by_plan}"
                 )
             time.sleep(_DRAIN_S)
-
-
-def _scheduled_ns(scheduled: FileIO) -> tuple[int, int]:
-    """The first two figures of /proc/PID/schedstat (Documentation/scheduler/sched-stats.rst): how long a
-    thread ran, and how long it was ready to run and did not.
-    """
-    scheduled.seek(0)
-    ran_ns, waited_ns, *_ = scheduled.readall().split()
-    return int(ran_ns), int(waited_ns)

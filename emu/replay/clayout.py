@@ -103,7 +103,8 @@ class Rank(ctypes.Structure):
                 *("accesses", "place"),
             )
         ),
-        *((name, c_int64) for name in ("delay_ns", "stall_ns", "heard_ns", "read_ns", "late_gap_ns")),
+        *((name, c_int64) for name in ("start_ns", "began_ns", "delay_ns", "stall_ns")),
+        *((name, c_int64) for name in ("heard_ns", "read_ns", "late_gap_ns")),
         ("is_joining", c_int32),
         *((name, c_int32) for name in ("n_transfers", "n_ops", "n_lanes", "n_peers", "n_unfinished")),
         *((name, c_int32) for name in ("n_uncomputed", "n_done", "n_accesses", "n_under_way", "failed_peer")),
@@ -116,6 +117,9 @@ class Rank(ctypes.Structure):
         ("held", c_void_p),
         *((name, Heap) for name in ("computing", "delayed")),
         *((name, c_int32) for name in ("epoll", "first_touched", "error_number")),
+        *((name, c_int64) for name in ("done_ns", "cpu_ns", "run_delay_ns")),
+        ("n_came", c_void_p),
+        *((name, c_int32) for name in ("n_here", "n_to_come")),
     )
 
 

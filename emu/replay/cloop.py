@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gradwire.emu.replay.board import FinishLine
 from gradwire.emu.replay.centre_values import Access
 from gradwire.emu.replay.clayout import (
     ACCESS,
@@ -52,11 +53,11 @@ class CompiledLoop:
     `numbers` and `op_numbers` are those that they have in the schedule.
     """
 
-    def __init__(self, own: RankRepeat) -> None:
+    def __init__(self, own: RankRepeat, line: FinishLine | None = None) -> None:
         library()
         self._own = own
         schedule, rank = own.schedule, own.rank
-        self._kept: list[Any] = []  # what C has addresses of
+        self._kept: list[Any] = [line]  # what C has addresses of
         self._peers = sorted(own.connections)
         self.numbers = schedule.sends.numbers_of(rank)
         sends = schedule.sends.chosen(self.numbers, keep_edges=True)
@@ -95,6 +96,9 @@ class CompiledLoop:
             held=self._room(np.uint64, len(self.numbers)),
             computing=Heap(self._room(DUE, len(self.ops))),
             delayed=Heap(self._room(DUE, len(self.numbers))),
+            epoll=-1,
+            n_came=line.address if line is not None else None,
+            n_here=line.n_ranks if line is not None else 0,
         )
         self._link(sends, is_send, computed)
         if own.place is not None:
@@ -150,15 +154,21 @@ class CompiledLoop:
         return np.searchsorted(self.op_numbers, numbers)
 
     def run(self, start_ns: int) -> None:
-        """Wait for the common start, do the whole schedule.  Raise PeerLost or Stalled."""
-        self._own.times.wait(start_ns)
-        while (failure := library().rank_run(self.rank)) == Failure.INTERRUPTED:
+        """Wait for the common start, do the whole schedule, wait for the others of this machine.
+        Raise PeerLost or Stalled.
+        """
+        times, rank = self._own.times, self.rank
+        times.start_ns = rank.start_ns = start_ns
+        while (failure := library().rank_run(rank)) == Failure.INTERRUPTED:
             pass  # Python has handled the signal
+        for name in ("began_ns", "done_ns", "late_gap_ns", "cpu_ns", "run_delay_ns"):
+            setattr(times, name, getattr(rank, name))
         for place, peer in enumerate(self._peers):
-            self._own.connections[peer].framing_nbytes += self.rank.peers[place].framing_nbytes
+            self._own.connections[peer].framing_nbytes += rank.peers[place].framing_nbytes
         if failure:
             raise self._fault(Failure(failure))
-        self._keep_times()
+        for op, is_over in self._accesses[: rank.n_accesses].tolist():
+            self._own.accesses.append(Access(int(self.op_numbers[op]), bool(is_over)))
 
     def _fault(self, failure: Failure) -> Exception:
         place = self.rank.failed_peer
@@ -176,15 +186,13 @@ class CompiledLoop:
         words = f" {said[failure]}" if failure in said else f": {os.strerror(detail)}"
         return PeerLost(f"rank {self._peers[place]}{words}")
 
-    def _keep_times(self) -> None:
-        times, own = self._own.times, self._own
-        times.late_gap_ns = self.rank.late_gap_ns
+    def keep_times(self) -> None:
+        """Fill in when each send and operation of what was run began and ended."""
+        times = self._own.times
         for name in ("queued_ns", "handed_ns", "arrived_ns"):
             getattr(times, name).update(_stamped(self.numbers, self.transfers[name]))
         for name in ("computing_ns", "computed_ns"):
             getattr(times, name).update(_stamped(self.op_numbers, self.ops[name]))
-        for op, is_over in self._accesses[: self.rank.n_accesses].tolist():
-            own.accesses.append(Access(int(self.op_numbers[op]), bool(is_over)))
 
     def _gates(self, computed: Sequence[int]) -> Edges:
         """Fill in what opens operations; returns, of each, those whose gates wait for it."""

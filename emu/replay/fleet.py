@@ -22,7 +22,7 @@ from gradwire.emu.kernel.namespaces import join
 from gradwire.emu.replay import payload
 from gradwire.emu.replay.agent import RankAgent
 from gradwire.emu.replay.aggregating import serve, take_seats
-from gradwire.emu.replay.board import Board, Place
+from gradwire.emu.replay.board import Board, FinishLine, Place
 from gradwire.emu.replay.connection import PeerLost
 from gradwire.emu.replay.outcome import Complaint, Outcome, Stalled
 from gradwire.emu.replay.wiring import connect, listen
@@ -34,6 +34,7 @@ _END_S = 2.0
 _BLAME_S = 0.5  # when an agent dies or stops, the others complain; time for that death to show, and for all
 _SHOWN = 4  # ranks
 _CROWD = 16  # agents for each processor
+_REST_S = 0.005  # between two looks at what many agents say: each look keeps an agent from its processor
 # From when the common start is said until it comes: 8 agents know it within 2 ms, and the meter has begun.
 START_MARGIN_NS = 30_000_000
 START_MARGIN_OF_AN_AGENT_NS = 600_000
@@ -181,6 +182,8 @@ class Fleet:
             if left_s <= 0:
                 missing = sorted(rank for member in waiting.values() for rank in member.ranks)
                 raise RunFailed(f"{self._silent(missing)} did not report {kind!r} within {timeout_s:.0f} s")
+            if len(waiting) > _CROWD:
+                time.sleep(_REST_S)
             for member in self._watch.wait(list(waiting.values()), left_s):
                 said, values = self._heard(member)
                 if said == FAILED:
@@ -244,14 +247,16 @@ def started(
     watched = ExitStack()
     try:
         here = [rank for rank, host in enumerate(plan.placement) if host in host_pids]
+        line = FinishLine(len(here))
         for number, rank in enumerate(here):
             host = plan.placement[rank]
             ours, theirs = fork.Pipe()
             place = board.place(rank) if board else None
             inherited = [*(agent.pipe for agent in agents), ours]
+            on = processors(number, len(here))
             process = fork.Process(
                 target=_agent_main,
-                args=(plan, rank, host_pids[host], theirs, inherited, place, processors(number, len(here))),
+                args=(plan, rank, host_pids[host], theirs, inherited, place, line, on),
                 daemon=True,
             )
             process.start()
@@ -291,6 +296,7 @@ def _agent_main(
     pipe: "Pipe[Any, Any]",
     inherited: list["Pipe[Any, Any]"],
     place: Place | None,
+    line: FinishLine,
     on: set[int],
 ) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -310,7 +316,7 @@ def _agent_main(
         seats = take_seats(plan, rank)
         pipe.send(("connected", None))
         while (message := pipe.recv()) != "end":
-            agent = RankAgent(plan, rank, connections, seats, message[1], place)
+            agent = RankAgent(plan, rank, connections, seats, message[1], place, line)
             pipe.send(("prepared", None))
             _, start_ns = pipe.recv()
             agent.run(start_ns)

@@ -74,6 +74,7 @@ class Loop:
             self._do(self._state.begin())
             self._leave()
             self._loop(poll, by_fd)
+            self._times.end()
 
     def _loop(self, poll: select.epoll, by_fd: dict[int, RankConnection]) -> None:
         writing: set[RankConnection] = set()

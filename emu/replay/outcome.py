@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from gradwire.emu.aggregation.figures import RankFigures
 
@@ -33,9 +34,24 @@ class RankTimes:
 
     def wait(self, start_ns: int) -> None:
         """Sleep until the common start: no spinning, as the other ranks share these processors."""
+        self.cpu_ns, self.run_delay_ns = _scheduled_ns()
         while (left_ns := start_ns - time.monotonic_ns()) > 0:
             time.sleep(left_ns / 1e9)
         self.start_ns, self.began_ns = start_ns, time.monotonic_ns()
+
+    def end(self) -> None:
+        """The rank is done."""
+        self.done_ns = time.monotonic_ns()
+        ran_ns, waited_ns = _scheduled_ns()
+        self.cpu_ns, self.run_delay_ns = ran_ns - self.cpu_ns, waited_ns - self.run_delay_ns
+
+
+def _scheduled_ns() -> tuple[int, int]:
+    """How long this thread ran, and how long it was ready to run and did not: the first two figures of
+    /proc/thread-self/schedstat (Documentation/scheduler/sched-stats.rst).
+    """
+    ran_ns, waited_ns, *_ = Path("/proc/thread-self/schedstat").read_bytes().split()
+    return int(ran_ns), int(waited_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,7 @@ struct rank {
 	const int32_t *first_after, *after; /* operations whose gates wait for one */
 	struct access *accesses; /* room for three of each transfer */
 	int64_t *place; /* done, (all), under way, moved; or NULL */
+	int64_t start_ns, began_ns; /* the common start; 0: the rank has not begun */
 	int64_t delay_ns, stall_ns, heard_ns, read_ns, late_gap_ns;
 	int32_t is_joining; /* messages that wait for a peer leave by one call; else each by one of its own, as in gloo */
 	int32_t n_transfers, n_ops, n_lanes, n_peers;
@@ -102,6 +103,12 @@ struct rank {
 	uint8_t **held; /* by our half of a swap: a copy of what of the other half is still to be added */
 	struct heap computing, delayed;
 	int32_t epoll, first_touched, error_number;
+
+	/* the rank's end */
+	int64_t done_ns; /* 0: not yet */
+	int64_t cpu_ns, run_delay_ns; /* see RankTimes; until then what the kernel had counted before the start */
+	int32_t *n_came, n_here; /* how many ranks of this machine were done, in all repeats, and how many it has; or NULL */
+	int32_t n_to_come; /* how many when all are done with this repeat */
 };
 
 /* rank.c: what may be done next; no sockets, no clock */

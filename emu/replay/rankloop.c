@@ -1,11 +1,17 @@
 /* Carries out one rank's side of a repeat on its connections: as Loop in loop.py, one thread, one epoll. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -505,7 +511,23 @@ static void show(const struct rank *rank)
 	rank->place[3] = rank->n_transfers - rank->n_unfinished;
 }
 
-static enum failure begin(struct rank *rank)
+/* How long this thread ran, and how long it was ready to run and did not (Documentation/scheduler/sched-stats.rst). */
+static int read_scheduled(struct rank *rank)
+{
+	char said[64] = "";
+	int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -1;
+	if (read(fd, said, sizeof(said) - 1) < 0 ||
+	    sscanf(said, "%" SCNd64 " %" SCNd64, &rank->cpu_ns, &rank->run_delay_ns) != 2) {
+		close(fd);
+		return -1;
+	}
+	return close(fd);
+}
+
+static enum failure prepare(struct rank *rank)
 {
 	prctl(PR_SET_TIMERSLACK, 1UL); /* else what is computed takes 50 us longer */
 	rank->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -517,7 +539,17 @@ static enum failure begin(struct rank *rank)
 		if (epoll_ctl(rank->epoll, EPOLL_CTL_ADD, rank->peers[number].fd, &event))
 			return failed(rank, number, BROKEN, errno);
 	}
-	rank->heard_ns = now_ns();
+	return read_scheduled(rank) ? failed_here(rank) : NONE;
+}
+
+/* No spinning: the other ranks share these processors. */
+static enum failure begin(struct rank *rank)
+{
+	struct timespec start = {rank->start_ns / 1000000000, rank->start_ns % 1000000000};
+
+	if (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &start, NULL) == EINTR)
+		return INTERRUPTED;
+	rank->began_ns = rank->heard_ns = now_ns();
 	rank_begin(rank);
 	return settle(rank, 0);
 }
@@ -561,6 +593,36 @@ static enum failure loop(struct rank *rank)
 	return failure;
 }
 
+/* What Python does at a rank's end would keep those that are not done from their processors: board.py. */
+static enum failure end(struct rank *rank)
+{
+	if (!rank->done_ns) {
+		int64_t ran_before_ns = rank->cpu_ns, waited_before_ns = rank->run_delay_ns;
+
+		rank->done_ns = now_ns();
+		if (read_scheduled(rank))
+			return failed_here(rank);
+		rank->cpu_ns -= ran_before_ns;
+		rank->run_delay_ns -= waited_before_ns;
+		if (rank->n_came) {
+			int32_t n_came = __atomic_add_fetch(rank->n_came, 1, __ATOMIC_SEQ_CST);
+
+			rank->n_to_come = (n_came + rank->n_here - 1) / rank->n_here * rank->n_here;
+			if (n_came == rank->n_to_come)
+				syscall(SYS_futex, rank->n_came, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+		}
+	}
+	while (rank->n_came) {
+		int32_t n_came = __atomic_load_n(rank->n_came, __ATOMIC_SEQ_CST);
+
+		if (n_came >= rank->n_to_come)
+			break;
+		if (syscall(SYS_futex, rank->n_came, FUTEX_WAIT, n_came, NULL, NULL, 0) && errno == EINTR)
+			return INTERRUPTED;
+	}
+	return NONE;
+}
+
 /* The size of each structure that Python must lay out as C does, by its place here; 0 beyond the last. */
 __attribute__((visibility("default"))) int64_t rank_layout(uint32_t place)
 {
@@ -575,10 +637,14 @@ __attribute__((visibility("default"))) int64_t rank_layout(uint32_t place)
 /* From the common start, or on from where a signal has interrupted it. */
 __attribute__((visibility("default"))) enum failure rank_run(struct rank *rank)
 {
-	enum failure failure = rank->heard_ns ? NONE : begin(rank);
+	enum failure failure = rank->epoll < 0 ? prepare(rank) : NONE;
 
+	if (!failure && !rank->began_ns)
+		failure = begin(rank);
 	if (!failure)
 		failure = loop(rank);
+	if (!failure)
+		failure = end(rank);
 	if (failure != INTERRUPTED && rank->epoll >= 0)
 		close(rank->epoll);
 	return failure;

@@ -2,13 +2,15 @@
 
 import ctypes
 import random
+import signal
 import socket
 import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +18,7 @@ import pytest
 
 from gradwire.emu.replay import clayout, payload
 from gradwire.emu.replay.aggregating import Aggregating
+from gradwire.emu.replay.board import FinishLine
 from gradwire.emu.replay.clayout import ADDING, library
 from gradwire.emu.replay.cloop import CompiledLoop, is_for
 from gradwire.emu.replay.connection import PeerLost, RankConnection
@@ -94,6 +97,9 @@ def carried_out(
         thread.start()
     for thread in threads:
         thread.join(20)
+    for loop in loops:
+        if isinstance(loop, CompiledLoop):
+            loop.keep_times()
     time.sleep(0.01)  # what was sent last is passed on
     messages = {}
     for (low, high), wire in wires.items():
@@ -561,3 +567,59 @@ def test_a_library_of_other_layouts_is_refused(name: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(clayout, name, np.dtype([("bytes", np.uint64, 99)]))
     with pytest.raises(OSError, match=r"librank\.so is of another version; run sudo"):
         library()
+
+
+@contextmanager
+def pair_loops(line: FinishLine) -> Iterator[list[CompiledLoop]]:
+    """Those of the two ranks of one send."""
+    schedule = Schedule.of(2, (Op("message", 100),), (Send(0, 0, 1, 0, 100, False),))
+    plan = schedule_plan("star:hosts=2", schedule)
+    ends = socket.socketpair()
+    for sock in ends:
+        sock.settimeout(0)
+    owns = [own_of(plan, rank, [RankConnection(ends[rank], 1 - rank)]) for rank in range(2)]
+    with ends[0], ends[1]:
+        yield [CompiledLoop(own, line) for own in owns]
+
+
+def test_ranks_that_are_done_wait_for_those_of_the_same_machine_that_are_not() -> None:
+    """Of four the last two begin 200 ms later; twice, as a line is there for all repeats."""
+    line = FinishLine(4)
+    for _ in range(2):
+        with pair_loops(line) as early, pair_loops(line) as late:
+            start_ns = time.monotonic_ns()
+            late_ns = start_ns + 200_000_000
+            starts_ns = [start_ns, start_ns, late_ns, late_ns]
+            with ThreadPoolExecutor(4) as threads:
+                back_ns = list(threads.map(back_after, [*early, *late], starts_ns))
+        assert max(loop.rank.done_ns for loop in early) < start_ns + 150_000_000
+        assert min(back_ns) >= max(loop.rank.done_ns for loop in late) >= late_ns
+
+
+def back_after(loop: CompiledLoop, start_ns: int) -> int:
+    """When its run is over."""
+    loop.run(start_ns)
+    return time.monotonic_ns()
+
+
+def test_python_handles_signals_before_the_start_and_at_the_finish() -> None:
+    """At the line one rank waits for a third, which never comes, until a handler raises."""
+    handled_ns = list[int]()
+
+    def handle(*_: object) -> None:
+        handled_ns.append(time.monotonic_ns())
+        if len(handled_ns) == 2:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, handle)
+    start_ns = time.monotonic_ns() + 200_000_000
+    try:
+        with pair_loops(FinishLine(3)) as (one, other):
+            threading.Thread(target=other.run, args=(start_ns,), daemon=True).start()
+            signal.setitimer(signal.ITIMER_REAL, 0.1, 0.3)
+            with pytest.raises(KeyboardInterrupt):
+                one.run(start_ns)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert handled_ns[0] < start_ns <= one.rank.began_ns < one.rank.done_ns < handled_ns[1]

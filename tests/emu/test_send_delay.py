@@ -10,6 +10,7 @@ import pytest
 from gradwire.emu.replay import rankrepeat
 from gradwire.emu.replay.agent import RankAgent
 from gradwire.emu.replay.connection import RankConnection
+from gradwire.emu.replay.outcome import Outcome
 from gradwire.planning.plan import Plan
 from gradwire.traces.schedules.schedule import Op, Schedule
 from gradwire.traces.schedules.sends import Send
@@ -27,8 +28,8 @@ def with_delay(plan: Plan, delay_ns: int) -> Plan:
     )
 
 
-def carried_out(plan: Plan) -> list[RankAgent]:
-    """The plan's agents, each a thread, on connections of this machine with itself."""
+def carried_out(plan: Plan) -> list[Outcome]:
+    """What the plan's agents report, each a thread, on connections of this machine with itself."""
     connections: dict[int, list[RankConnection]] = {rank: [] for rank in range(plan.n_ranks)}
     for low, high in sorted({(min(pair), max(pair)) for pair in plan.schedule.sends.pairs()}):
         with socket.create_server(("127.0.0.1", 0)) as server:
@@ -45,15 +46,15 @@ def carried_out(plan: Plan) -> list[RankAgent]:
         thread.start()
     for thread in threads:
         thread.join()
+    outcomes = [each.outcome() for each in agents]
     for connection in (each for some in connections.values() for each in some):
         connection.sock.close()
-    return agents
+    return outcomes
 
 
 def test_each_send_leaves_its_delay_after_it_may_and_those_of_a_step_together() -> None:
     plan = with_delay(allreduce_plan("star:hosts=4", "all-pairs", nbytes=4000), 150 * MS)
-    for each in carried_out(plan):
-        outcome = each.outcome()
+    for outcome in carried_out(plan):
         assert outcome.wrong == 0
         queued_ns, handed_ns = outcome.times.queued_ns, outcome.times.handed_ns
         assert len(handed_ns) == 6
@@ -70,5 +71,5 @@ def test_a_rank_that_waits_for_the_delays_of_others_is_not_stalled(monkeypatch: 
     sends = [Send(i, a, b, 0, 40, reduce=False, needs=(i - 1,) if i else ()) for i, (a, b) in enumerate(hops)]
     ops = [Op("message", 40, tag=i, root=a) for i, (a, _) in enumerate(hops)]
     plan = with_delay(schedule_plan("star:hosts=4", Schedule.of(4, ops, sends)), 150 * MS)
-    agents = carried_out(plan)
-    assert agents[3].outcome().times.arrived_ns[2] - agents[0].outcome().times.queued_ns[0] >= 450 * MS
+    outcomes = carried_out(plan)
+    assert outcomes[3].times.arrived_ns[2] - outcomes[0].times.queued_ns[0] >= 450 * MS
