@@ -73,7 +73,7 @@ class Meter:
             cpu_stolen=sampler.cpu_stolen(before, after),
             softnet_dropped=after.softnet_dropped - before.softnet_dropped,
             queue_dropped={name: count for name, count in lost.items() if count},
-            stall_s=self._samples.longest_stall_s(),
+            stall_s=self._samples.longest_stall_s(start_ns, done_ns),
             cpu_lost_s=self._stalls.lost_s(start_ns, done_ns),
             stopped_s=dict(zip(self._ranks, stopped_s, strict=True)),
             link_rows=tuple(self._samples.rows()),

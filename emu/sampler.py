@@ -210,9 +210,12 @@ class Samples:
                     return
                 self._stop.wait(SAMPLE_S)
 
-    def longest_stall_s(self) -> float:
-        """The longest time between two wakings beyond the wanted one: how long nobody got a CPU."""
-        return max([(b - a) / 1e9 - SAMPLE_S for a, b in itertools.pairwise(self._times_ns)], default=0.0)
+    def longest_stall_s(self, start_ns: int, end_ns: int) -> float:
+        """Between these, the longest time between two wakings beyond the wanted one: how long nobody got a
+        CPU.
+        """
+        spans = [(a, min(b, end_ns)) for a, b in itertools.pairwise(self._times_ns)]
+        return max([(b - a) / 1e9 - SAMPLE_S for a, b in spans if start_ns < b and a < b], default=0.0)
 
     @contextmanager
     def taken(self) -> Iterator[None]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from gradwire.emu.replay import centre_values, cloop, payload
 from gradwire.emu.replay.aggregating import Aggregating, Seat
-from gradwire.emu.replay.board import FinishLine, Place
+from gradwire.emu.replay.board import Finish, Place
 from gradwire.emu.replay.cloop import CompiledLoop
 from gradwire.emu.replay.connection import RankConnection, totals
 from gradwire.emu.replay.loop import Loop
@@ -31,16 +31,16 @@ class RankAgent:
         seats: Sequence[Seat],
         repeat: int,
         place: Place | None = None,
-        line: FinishLine | None = None,
+        finish: Finish | None = None,
     ) -> None:
-        """`place` is where the rank says how far it is, if somebody watches; at the `line` it waits for the
+        """`place` is where the rank says how far it is, if somebody watches; at the `finish` it waits for the
         others of its machine.
         """
         self._schedule = plan.schedule
         self._own = RankRepeat.of(plan, rank, repeat, connections, place)
         self._aggregating = Aggregating(plan, rank, seats)
         self._loop: CompiledLoop | Loop = (
-            CompiledLoop(self._own, line)
+            CompiledLoop(self._own, finish)
             if cloop.is_for(plan.schedule)
             else Loop(self._own, self._aggregating)
         )

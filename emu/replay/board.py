@@ -2,6 +2,7 @@
 
 import ctypes
 import mmap
+from dataclasses import dataclass
 
 _DONE, _ALL, _UNDER_WAY, _MOVED, _TO_MOVE, _WIDTH = 0, 1, 2, 3, 4, 5  # places of a rank, of 8 bytes each
 
@@ -34,17 +35,32 @@ class FinishLine:
     """Where the agents of a machine wait in C until the last of them is done with a repeat.
 
     What Python does at a rank's end takes half a millisecond where its memory has rested: 128 ranks would
-    keep the last ones from their processors for 20 ms.  To be made before the agents are forked.
+    keep the last ones from their processors for 20 ms.  To be made before the agents are forked, which all
+    have loops in C or none: that depends on the schedule alone (`cloop.is_for`).
     """
 
     def __init__(self, n_ranks: int) -> None:
-        self.n_ranks = n_ranks
-        self._word = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("i")
+        self._n_ranks = n_ranks
+        self._words = memoryview(mmap.mmap(-1, 4 * (1 + n_ranks))).cast("i")  # how many, in all; who is there
 
-    @property
-    def address(self) -> int:
-        """Where C counts the ranks that have come, in all repeats."""
-        return ctypes.addressof(ctypes.c_int32.from_buffer(self._word))
+    def place(self, number: int) -> "Finish":
+        """That of one of the ranks."""
+        address = ctypes.addressof(ctypes.c_int32.from_buffer(self._words))
+        return Finish(self, address, address + 4 * (1 + number), self._n_ranks)
+
+    def is_there(self, number: int) -> bool:
+        """Whether a rank waits for others."""
+        return bool(self._words[1 + number])
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """A rank's place at the line, for C: where it counts itself, and where it says that it waits."""
+
+    line: FinishLine
+    count_address: int
+    waits_address: int
+    n_ranks: int
 
 
 class Board:

@@ -60,7 +60,7 @@ ADDING = {"float32": 1, "float16": 2, "bfloat16": 3}
 class Failure(IntEnum):
     """`enum failure`."""
 
-    NONE, INTERRUPTED, STALLED, CLOSED, BROKEN, NOT_GLOO, UNPLANNED, LOCAL = range(8)
+    NONE, INTERRUPTED, STALLED, CLOSED, BROKEN, NOT_GLOO, UNPLANNED, LOCAL, NO_SCHEDSTAT = range(9)
 
 
 class Peer(ctypes.Structure):
@@ -117,9 +117,12 @@ class Rank(ctypes.Structure):
         ("held", c_void_p),
         *((name, Heap) for name in ("computing", "delayed")),
         *((name, c_int32) for name in ("epoll", "first_touched", "error_number")),
-        *((name, c_int64) for name in ("done_ns", "cpu_ns", "run_delay_ns")),
-        ("n_came", c_void_p),
-        *((name, c_int32) for name in ("n_here", "n_to_come")),
+        *(
+            (name, c_int64)
+            for name in ("done_ns", "ran_before_ns", "waited_before_ns", "cpu_ns", "run_delay_ns")
+        ),
+        *((name, c_void_p) for name in ("line", "is_there")),
+        *((name, c_int32) for name in ("n_here", "n_for_all")),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradwire.emu.replay.board import FinishLine
+from gradwire.emu.replay.board import Finish
 from gradwire.emu.replay.centre_values import Access
 from gradwire.emu.replay.clayout import (
     ACCESS,
@@ -53,11 +53,11 @@ class CompiledLoop:
     `numbers` and `op_numbers` are those that they have in the schedule.
     """
 
-    def __init__(self, own: RankRepeat, line: FinishLine | None = None) -> None:
+    def __init__(self, own: RankRepeat, finish: Finish | None = None) -> None:
         library()
         self._own = own
         schedule, rank = own.schedule, own.rank
-        self._kept: list[Any] = [line]  # what C has addresses of
+        self._kept: list[Any] = [finish]  # what C has addresses of
         self._peers = sorted(own.connections)
         self.numbers = schedule.sends.numbers_of(rank)
         sends = schedule.sends.chosen(self.numbers, keep_edges=True)
@@ -97,8 +97,9 @@ class CompiledLoop:
             computing=Heap(self._room(DUE, len(self.ops))),
             delayed=Heap(self._room(DUE, len(self.numbers))),
             epoll=-1,
-            n_came=line.address if line is not None else None,
-            n_here=line.n_ranks if line is not None else 0,
+            line=finish.count_address if finish else None,
+            is_there=finish.waits_address if finish else None,
+            n_here=finish.n_ranks if finish else 0,
         )
         self._link(sends, is_send, computed)
         if own.place is not None:
@@ -154,8 +155,8 @@ class CompiledLoop:
         return np.searchsorted(self.op_numbers, numbers)
 
     def run(self, start_ns: int) -> None:
-        """Wait for the common start, do the whole schedule, wait for the others of this machine.
-        Raise PeerLost or Stalled.
+        """Wait for the common start, do the whole schedule, wait for the others of this machine; `keep_times`
+        is for later.  Raise PeerLost or Stalled.
         """
         times, rank = self._own.times, self.rank
         times.start_ns = rank.start_ns = start_ns
@@ -177,6 +178,8 @@ class CompiledLoop:
         if failure is Failure.STALLED:
             left = np.flatnonzero(self.transfers["is_over"] == 0)
             return Stalled(self._own.waiting_for(int(self.numbers[left[0]]), len(left)))
+        if failure is Failure.NO_SCHEDSTAT:
+            return OSError("/proc/thread-self/schedstat does not say how long a thread ran")
         detail, slot = self.rank.peers[place].detail, self.rank.peers[place].slot
         said = {
             Failure.CLOSED: "closed its connection",

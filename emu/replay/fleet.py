@@ -22,7 +22,7 @@ from gradwire.emu.kernel.namespaces import join
 from gradwire.emu.replay import payload
 from gradwire.emu.replay.agent import RankAgent
 from gradwire.emu.replay.aggregating import serve, take_seats
-from gradwire.emu.replay.board import Board, FinishLine, Place
+from gradwire.emu.replay.board import Board, Finish, FinishLine, Place
 from gradwire.emu.replay.connection import PeerLost
 from gradwire.emu.replay.outcome import Complaint, Outcome, Stalled
 from gradwire.emu.replay.wiring import connect, listen
@@ -34,7 +34,8 @@ _END_S = 2.0
 _BLAME_S = 0.5  # when an agent dies or stops, the others complain; time for that death to show, and for all
 _SHOWN = 4  # ranks
 _CROWD = 16  # agents for each processor
-_REST_S = 0.005  # between two looks at what many agents say: each look keeps an agent from its processor
+_MANY = 16  # agents
+_REST_S = 0.005  # between two looks at what so many say: each look keeps an agent from its processor
 # From when the common start is said until it comes: 8 agents know it within 2 ms, and the meter has begun.
 START_MARGIN_NS = 30_000_000
 START_MARGIN_OF_AN_AGENT_NS = 600_000
@@ -107,10 +108,12 @@ class Fleet:
         watch: Watch,
         others: Sequence[Member] = (),
         watched: ExitStack | None = None,
+        line: FinishLine | None = None,
     ) -> None:
-        """`agents` are those of this machine, `others` those elsewhere; `watched` is what `watch` is over,
-        and ends when the agents are let go.
+        """`agents` are those of this machine, in their order at the `line`, `others` those elsewhere;
+        `watched` is what `watch` is over, and ends when the agents are let go.
         """
+        self._line = line or FinishLine(len(agents))
         self._agents = agents
         self._members: list[Member] = [*agents, *others]
         self._watch = watch
@@ -182,7 +185,7 @@ class Fleet:
             if left_s <= 0:
                 missing = sorted(rank for member in waiting.values() for rank in member.ranks)
                 raise RunFailed(f"{self._silent(missing)} did not report {kind!r} within {timeout_s:.0f} s")
-            if len(waiting) > _CROWD:
+            if len(waiting) > _MANY:
                 time.sleep(_REST_S)
             for member in self._watch.wait(list(waiting.values()), left_s):
                 said, values = self._heard(member)
@@ -195,7 +198,11 @@ class Fleet:
         return [answers[rank] for rank in sorted(answers)]
 
     def _silent(self, missing: list[int]) -> str:
-        """Which ranks, and if some are stopped, that: the others may only wait for them."""
+        """Which ranks, and if some are stopped, that: the others may only wait for them.  Those that wait at
+        their line are left out.
+        """
+        waiting = {each.rank for number, each in enumerate(self._agents) if self._line.is_there(number)}
+        missing = [rank for rank in missing if rank not in waiting] or missing
         here = {agent.rank: agent.process for agent in self._agents if agent.process}
         stopped = [rank for rank in missing if rank in here and is_stopped(here[rank].pid)]
         return _ranks(missing) + (f" (stopped: {_ranks(stopped)})" if stopped else "")
@@ -256,7 +263,7 @@ def started(
             on = processors(number, len(here))
             process = fork.Process(
                 target=_agent_main,
-                args=(plan, rank, host_pids[host], theirs, inherited, place, line, on),
+                args=(plan, rank, host_pids[host], theirs, inherited, place, line.place(number), on),
                 daemon=True,
             )
             process.start()
@@ -264,7 +271,7 @@ def started(
             agents.append(Agent(rank, ours, process))
             assert process.pid
             watched.enter_context(watch.over(f"the agent of rank {rank} on {host}", process.pid))
-        yield Fleet(agents, watch, others, watched)
+        yield Fleet(agents, watch, others, watched, line)
     except BaseException:  # of a failed run none hears that it is over, and there is nothing to save
         for agent in agents:
             agent.process.kill()
@@ -296,7 +303,7 @@ def _agent_main(
     pipe: "Pipe[Any, Any]",
     inherited: list["Pipe[Any, Any]"],
     place: Place | None,
-    line: FinishLine,
+    finish: Finish,
     on: set[int],
 ) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -316,7 +323,7 @@ def _agent_main(
         seats = take_seats(plan, rank)
         pipe.send(("connected", None))
         while (message := pipe.recv()) != "end":
-            agent = RankAgent(plan, rank, connections, seats, message[1], place, line)
+            agent = RankAgent(plan, rank, connections, seats, message[1], place, finish)
             pipe.send(("prepared", None))
             _, start_ns = pipe.recv()
             agent.run(start_ns)

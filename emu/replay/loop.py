@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gradwire.emu.replay import centre_values, payload
 from gradwire.emu.replay.aggregating import Aggregating
 from gradwire.emu.replay.connection import PeerLost, RankConnection
-from gradwire.emu.replay.outcome import Stalled
+from gradwire.emu.replay.outcome import Stalled, scheduled_ns
 from gradwire.emu.replay.pair_values import Compressing
 from gradwire.emu.replay.pairs import merge_pairs
 from gradwire.emu.replay.polling import events_within
@@ -69,12 +69,13 @@ class Loop:
             for fd in by_fd:
                 poll.register(fd, select.EPOLLIN)
             self._aggregating.register(poll)
+            before = scheduled_ns()
             self._times.wait(start_ns)
             self._heard_ns = self._times.began_ns
             self._do(self._state.begin())
             self._leave()
             self._loop(poll, by_fd)
-            self._times.end()
+            self._times.end(before)
 
     def _loop(self, poll: select.epoll, by_fd: dict[int, RankConnection]) -> None:
         writing: set[RankConnection] = set()

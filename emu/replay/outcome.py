@@ -34,19 +34,18 @@ class RankTimes:
 
     def wait(self, start_ns: int) -> None:
         """Sleep until the common start: no spinning, as the other ranks share these processors."""
-        self.cpu_ns, self.run_delay_ns = _scheduled_ns()
         while (left_ns := start_ns - time.monotonic_ns()) > 0:
             time.sleep(left_ns / 1e9)
         self.start_ns, self.began_ns = start_ns, time.monotonic_ns()
 
-    def end(self) -> None:
-        """The rank is done."""
+    def end(self, before: tuple[int, int]) -> None:
+        """The rank is done; before the start `scheduled_ns` said this."""
         self.done_ns = time.monotonic_ns()
-        ran_ns, waited_ns = _scheduled_ns()
-        self.cpu_ns, self.run_delay_ns = ran_ns - self.cpu_ns, waited_ns - self.run_delay_ns
+        ran_ns, waited_ns = scheduled_ns()
+        self.cpu_ns, self.run_delay_ns = ran_ns - before[0], waited_ns - before[1]
 
 
-def _scheduled_ns() -> tuple[int, int]:
+def scheduled_ns() -> tuple[int, int]:
     """How long this thread ran, and how long it was ready to run and did not: the first two figures of
     /proc/thread-self/schedstat (Documentation/scheduler/sched-stats.rst).
     """

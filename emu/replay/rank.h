@@ -9,7 +9,7 @@
 enum { PREAMBLE_NBYTES = 48 };
 enum opcode { SEND_BUFFER, DATA, SEND_READY, RECV_READY };
 enum adding { REPLACES, ADDS_FLOAT32, ADDS_FLOAT16, ADDS_BFLOAT16 };
-enum failure { NONE, INTERRUPTED, STALLED, CLOSED, BROKEN, NOT_GLOO, UNPLANNED, LOCAL };
+enum failure { NONE, INTERRUPTED, STALLED, CLOSED, BROKEN, NOT_GLOO, UNPLANNED, LOCAL, NO_SCHEDSTAT };
 
 struct transfer { /* a send or a receive of the rank */
 	uint8_t *bytes; /* what is sent, or what it becomes part of */
@@ -106,9 +106,11 @@ struct rank {
 
 	/* the rank's end */
 	int64_t done_ns; /* 0: not yet */
-	int64_t cpu_ns, run_delay_ns; /* see RankTimes; until then what the kernel had counted before the start */
-	int32_t *n_came, n_here; /* how many ranks of this machine were done, in all repeats, and how many it has; or NULL */
-	int32_t n_to_come; /* how many when all are done with this repeat */
+	int64_t ran_before_ns, waited_before_ns, cpu_ns, run_delay_ns; /* see RankTimes */
+	int32_t *line; /* how many ranks of this machine were done, in all repeats; or NULL */
+	int32_t *is_there; /* whether this one waits for others */
+	int32_t n_here; /* how many ranks the machine has */
+	int32_t n_for_all; /* what `line` is when all are done with this repeat */
 };
 
 /* rank.c: what may be done next; no sockets, no clock */

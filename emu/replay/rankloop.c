@@ -512,19 +512,17 @@ static void show(const struct rank *rank)
 }
 
 /* How long this thread ran, and how long it was ready to run and did not (Documentation/scheduler/sched-stats.rst). */
-static int read_scheduled(struct rank *rank)
+static enum failure read_scheduled(int64_t *ran_ns, int64_t *waited_ns)
 {
 	char said[64] = "";
 	int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+	ssize_t got;
 
 	if (fd < 0)
-		return -1;
-	if (read(fd, said, sizeof(said) - 1) < 0 ||
-	    sscanf(said, "%" SCNd64 " %" SCNd64, &rank->cpu_ns, &rank->run_delay_ns) != 2) {
-		close(fd);
-		return -1;
-	}
-	return close(fd);
+		return NO_SCHEDSTAT;
+	got = read(fd, said, sizeof(said) - 1);
+	close(fd);
+	return got > 0 && sscanf(said, "%" SCNd64 " %" SCNd64, ran_ns, waited_ns) == 2 ? NONE : NO_SCHEDSTAT;
 }
 
 static enum failure prepare(struct rank *rank)
@@ -539,7 +537,7 @@ static enum failure prepare(struct rank *rank)
 		if (epoll_ctl(rank->epoll, EPOLL_CTL_ADD, rank->peers[number].fd, &event))
 			return failed(rank, number, BROKEN, errno);
 	}
-	return read_scheduled(rank) ? failed_here(rank) : NONE;
+	return read_scheduled(&rank->ran_before_ns, &rank->waited_before_ns);
 }
 
 /* No spinning: the other ranks share these processors. */
@@ -596,30 +594,31 @@ static enum failure loop(struct rank *rank)
 /* What Python does at a rank's end would keep those that are not done from their processors: board.py. */
 static enum failure end(struct rank *rank)
 {
-	if (!rank->done_ns) {
-		int64_t ran_before_ns = rank->cpu_ns, waited_before_ns = rank->run_delay_ns;
+	enum failure failure = read_scheduled(&rank->cpu_ns, &rank->run_delay_ns);
 
-		rank->done_ns = now_ns();
-		if (read_scheduled(rank))
-			return failed_here(rank);
-		rank->cpu_ns -= ran_before_ns;
-		rank->run_delay_ns -= waited_before_ns;
-		if (rank->n_came) {
-			int32_t n_came = __atomic_add_fetch(rank->n_came, 1, __ATOMIC_SEQ_CST);
+	rank->done_ns = now_ns();
+	rank->cpu_ns -= rank->ran_before_ns;
+	rank->run_delay_ns -= rank->waited_before_ns;
+	if (!failure && rank->line) {
+		int32_t n_came;
 
-			rank->n_to_come = (n_came + rank->n_here - 1) / rank->n_here * rank->n_here;
-			if (n_came == rank->n_to_come)
-				syscall(SYS_futex, rank->n_came, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-		}
+		*rank->is_there = 1;
+		n_came = __atomic_add_fetch(rank->line, 1, __ATOMIC_SEQ_CST);
+		rank->n_for_all = (n_came + rank->n_here - 1) / rank->n_here * rank->n_here;
+		if (n_came == rank->n_for_all)
+			syscall(SYS_futex, rank->line, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 	}
-	while (rank->n_came) {
-		int32_t n_came = __atomic_load_n(rank->n_came, __ATOMIC_SEQ_CST);
+	return failure;
+}
 
-		if (n_came >= rank->n_to_come)
-			break;
-		if (syscall(SYS_futex, rank->n_came, FUTEX_WAIT, n_came, NULL, NULL, 0) && errno == EINTR)
-			return INTERRUPTED;
-	}
+static enum failure wait_for_all(struct rank *rank)
+{
+	int32_t n_came;
+
+	while ((n_came = __atomic_load_n(rank->line, __ATOMIC_SEQ_CST)) < rank->n_for_all)
+		if (syscall(SYS_futex, rank->line, FUTEX_WAIT, n_came, NULL, NULL, 0) && errno != EAGAIN)
+			return errno == EINTR ? INTERRUPTED : failed_here(rank);
+	*rank->is_there = 0;
 	return NONE;
 }
 
@@ -634,7 +633,9 @@ __attribute__((visibility("default"))) int64_t rank_layout(uint32_t place)
 	return place < sizeof(sizes) / sizeof(*sizes) ? sizes[place] : 0;
 }
 
-/* From the common start, or on from where a signal has interrupted it. */
+/* All of a repeat.  After INTERRUPTED it is to be called again and goes on: what is over shows in `epoll`, `began_ns`
+ * and `done_ns`.
+ */
 __attribute__((visibility("default"))) enum failure rank_run(struct rank *rank)
 {
 	enum failure failure = rank->epoll < 0 ? prepare(rank) : NONE;
@@ -643,8 +644,10 @@ __attribute__((visibility("default"))) enum failure rank_run(struct rank *rank)
 		failure = begin(rank);
 	if (!failure)
 		failure = loop(rank);
-	if (!failure)
+	if (!failure && !rank->done_ns)
 		failure = end(rank);
+	if (!failure && rank->line)
+		failure = wait_for_all(rank);
 	if (failure != INTERRUPTED && rank->epoll >= 0)
 		close(rank->epoll);
 	return failure;

@@ -579,7 +579,7 @@ def pair_loops(line: FinishLine) -> Iterator[list[CompiledLoop]]:
         sock.settimeout(0)
     owns = [own_of(plan, rank, [RankConnection(ends[rank], 1 - rank)]) for rank in range(2)]
     with ends[0], ends[1]:
-        yield [CompiledLoop(own, line) for own in owns]
+        yield [CompiledLoop(own, line.place(number)) for number, own in enumerate(owns)]
 
 
 def test_ranks_that_are_done_wait_for_those_of_the_same_machine_that_are_not() -> None:
@@ -612,11 +612,11 @@ def test_python_handles_signals_before_the_start_and_at_the_finish() -> None:
             raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, handle)
-    start_ns = time.monotonic_ns() + 200_000_000
     try:
         with pair_loops(FinishLine(3)) as (one, other):
+            start_ns = time.monotonic_ns() + 300_000_000
             threading.Thread(target=other.run, args=(start_ns,), daemon=True).start()
-            signal.setitimer(signal.ITIMER_REAL, 0.1, 0.3)
+            signal.setitimer(signal.ITIMER_REAL, 0.1, 0.5)
             with pytest.raises(KeyboardInterrupt):
                 one.run(start_ns)
     finally:

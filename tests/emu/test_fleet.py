@@ -357,6 +357,32 @@ def test_of_silent_ranks_the_one_that_is_stopped_is_told() -> None:
     assert str(failed.value) == "rank 2 (stopped: rank 2) did not report 'prepared' within 1 s"
 
 
+def test_of_ranks_that_are_done_and_one_that_computes_on_that_one_is_told() -> None:
+    """The others wait for it at their line."""
+    with started_here(computing_plan()) as agents:
+        agents.connect()
+        with pytest.raises(RunFailed, match=r"^rank 2 did not report 'done' within 1 s$"):
+            agents.run(0, 1.0)
+        agents.end()
+
+
+def test_one_that_dies_while_the_others_wait_for_it_at_their_line_is_told_at_once() -> None:
+    with started_here(computing_plan()) as agents:
+        agents.connect()
+        dying = threading.Timer(0.5, os.kill, (agents.pids[2], signal.SIGKILL))
+        dying.start()
+        with pytest.raises(RunFailed, match=r"^the agent of rank 2 on h2 .* was killed \(SIGKILL\)$"):
+            agents.run(0, 5.0)
+        dying.join()
+
+
+def computing_plan() -> Plan:
+    """Rank 0 sends to rank 1, and rank 2 computes for 20 s."""
+    ops = (Op("message", 100), Op("compute", 0, root=2))
+    gates = (Gate(1, 2, (), 20_000_000_000),)
+    return on_loopback(Schedule.of(3, ops, (Send(0, 0, 1, 0, 100, False),), gates))
+
+
 def test_silent_ranks_are_told_where_none_is_stopped() -> None:
     with played(7) as (agents, ends, _):
         ends[1].send(("listening", None))

@@ -138,7 +138,9 @@ def test_where_counters_take_long_to_read_they_are_read_less_often_but_first_and
         ended_ns = time.monotonic_ns()
     first_ns, last_ns = sorted({row.time_ns for row in samples.rows()})
     assert first_ns < ended_ns <= last_ns
-    assert samples.longest_stall_s() < (last_ns - first_ns) / 1e9 - SAMPLE_S  # it woke up in between
+    longest_s = samples.longest_stall_s(first_ns, last_ns)
+    assert longest_s < (last_ns - first_ns) / 1e9 - SAMPLE_S  # it woke up in between
+    assert samples.longest_stall_s(last_ns + 1, last_ns + 10**9) == 0
 
 
 def attribute(kind: int, value: bytes) -> bytes:
