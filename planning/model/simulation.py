@@ -23,7 +23,7 @@ from gradwire.planning.model.hosts import HostCosts
 from gradwire.planning.model.loops import Times
 from gradwire.planning.model.network import Network
 from gradwire.planning.model.progress import Progress
-from gradwire.planning.model.segments import MOST_STEPS, SegmentNetwork, Socket, n_steps
+from gradwire.planning.model.segments import MOST_STEPS, Delays, SegmentNetwork, Socket, n_steps
 from gradwire.planning.plan import Flow, flow_numbers
 from gradwire.planning.transport import (
     BURST_FRAMES,
@@ -167,7 +167,7 @@ def _network(
         packet_nbytes=packet_nbytes,
         burst_nbytes=BURST_FRAMES * fabric.frame_nbytes * eta,
         buffer_nbytes=hosts.buffer_nbytes,
-        release_s=hosts.release_s,
+        delays=Delays(hosts.release_s),
         lone_nbytes=(PREAMBLE_NBYTES + TCP_HEADERS_NBYTES + ETHERNET_NBYTES) * eta,
     )
 

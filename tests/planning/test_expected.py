@@ -205,7 +205,8 @@ def test_a_job_is_the_median_over_how_soon_the_kernel_goes_on_and_its_bar_holds_
     times_s = [takes_s(release_s) for release_s in (10e-6, 20e-6, 30e-6)]
     assert max(times_s) > 1.02 * min(times_s)
     assert found.predicted_s == median(times_s)
-    assert found.low_s is not None and found.low_s <= min(times_s)
+    assert found.low_s is not None
+    assert found.low_s <= max(min(times_s), (1 - MAX_ERROR) * found.predicted_s)
     assert found.high_s is not None and found.high_s >= max(times_s)
     assert found.machine_share is not None and found.machine_share < 0.02  # 28 steps of some 20 µs in 120 ms
 

@@ -6,12 +6,13 @@ from math import ceil, inf
 
 import pytest
 
-from gradwire.planning.model.hosts import RELEASE_S, HostCosts
+from gradwire.planning.model.hosts import POLLED_S, RELEASE_S, HostCosts
 from gradwire.planning.model.network import EventKind, NetworkEvent
 from gradwire.planning.model.segments import (
     EARLY_SHARE,
     SEGMENT_OVERHEAD_NBYTES,
     WINDOW_PACKETS,
+    Delays,
     SegmentNetwork,
     n_steps,
 )
@@ -35,6 +36,7 @@ def network(
     burst: float = 0.0,
     buffer: float = 0.0,
     packet: float = NEVER_CUT,
+    late_s: float = 0.0,
 ) -> SegmentNetwork:
     return SegmentNetwork(
         paths,
@@ -44,6 +46,7 @@ def network(
         burst_nbytes=burst,
         buffer_nbytes=buffer,
         lone_nbytes=LONE_NBYTES,
+        delays=Delays(late_s=late_s),
     )
 
 
@@ -97,6 +100,29 @@ def test_a_port_that_was_idle_has_saved_a_burst() -> None:
 def test_over_long_a_port_keeps_its_rate_but_for_one_burst() -> None:
     found = times_s(network([[0]], [FAST], burst=400), [(1.0, 0, 0, 1000 * S)])
     assert found[arrived(0)] == pytest.approx(1.0 + (999 * S - 400) / FAST)
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_where_processors_rest_a_port_is_late_and_sends_at_once_what_is_due_by_then(is_busy: bool) -> None:
+    """A segment of flow 0, a notice of flow 1, two segments of flow 2 through port 0; flow 3 is elsewhere."""
+    late_s = 0.01
+    due_s = (S - 400) / SLOW
+    made = network([[0], [1, 0], [2, 0], [3]], [SLOW, FAST, FAST, FAST], burst=400, late_s=late_s)
+    handed = [(0.0, 0, 0, S), (0.001, 1, 7, 0), (0.002, 2, 1, S), (0.002, 2, 2, S)]
+    found = times_s(made, [*handed, (due_s - POLLED_S / 2, 3, 3, S)] if is_busy else handed)
+    notice_s, data_s = found[NetworkEvent(EventKind.NOTICE, 7)], found[arrived(1)]
+    after_notice_s = due_s + LONE_NBYTES / SLOW
+    if is_busy:
+        assert (notice_s, data_s) == pytest.approx((due_s, after_notice_s + late_s))
+    else:
+        assert after_notice_s < due_s + late_s
+        assert (notice_s, data_s) == pytest.approx((due_s + late_s, due_s + late_s))
+    assert found[arrived(2)] == pytest.approx(after_notice_s + S / SLOW + late_s)  # the rate is kept
+
+
+def test_no_port_is_so_late_that_it_loses_its_rate() -> None:
+    found = times_s(network([[0]], [FAST], burst=400, late_s=1.0), [(1.0, 0, 0, 1000 * S)])
+    assert found[arrived(0)] == pytest.approx(1.0 + 999 * S / FAST)  # the last is later by a whole burst
 
 
 def test_a_notice_waits_at_each_port_for_what_that_owes() -> None:
@@ -205,6 +231,7 @@ def test_170_kb_at_20_mbps_are_in_the_socket_when_a_replay_had_them_there() -> N
         burst_nbytes=BURST_FRAMES * 1514,
         buffer_nbytes=2 * 65536,
         lone_nbytes=LONE_NBYTES,
+        delays=Delays(late_s=0.0),
     )
     found = times_s(made, [(1.0, 0, 0, 170_004 + PREAMBLE_NBYTES)])
     assert found[NetworkEvent(EventKind.TAKEN, 0)] - 1.0 == pytest.approx(33.5e-3, abs=0.5e-3)
