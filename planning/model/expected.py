@@ -8,9 +8,9 @@ Computing takes as long as it is said to.  Beyond MAX_ERROR of the predicted tim
     low = max(min(faster, predicted - own), predicted - limit)    high = min(max(slower, predicted + own),
                                                                              predicted + limit)
 
-Of a job with many messages, `predicted` is the median over RELEASES_S, and its bar holds all of these: how
-long the kernel takes to let a connection go on is no calibration's to measure, and where ranks wait for each
-other's notices it decides who waits, which makes an iteration a tenth longer or shorter.
+Of a job with many messages, `predicted` is the median over RELEASES_S, and its bar holds all of these within
+`limit`: how long the kernel takes to let a connection go on is no calibration's to measure, and where ranks
+wait for each other's notices it decides who waits, which makes an iteration a tenth longer or shorter.
 
 `own` is MODEL_ERROR of the predicted time; of what is exposed of an iteration it is TIMER_ERROR of the
 iteration at least, since how long ranks compute differs by about that.  `limit` is MAX_ERROR of the whole

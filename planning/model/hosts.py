@@ -17,6 +17,11 @@ from gradwire.planning.transport import Transport, buffered_nbytes
 # that left within 60 µs of one in live jobs, the middle half left 14 to 32 µs after it on one machine (800 of
 # them, median 22), and 10 to 23 on a faster one (11,900, median 15).
 RELEASE_S = 20e-6
+# How late a timer wakes a port that may send again, where processors rested.  In a replay on one machine with
+# two processors half of 354 notices, of 36 µs at 25 Mb/s, were followed by their data within 16 µs, a quarter
+# within 8, a quarter after 60 to 150: timers were 20 µs late or more, and by turns much later.  So it is
+# drawn from this range, as evenly as can be.
+LATE_S = (20e-6, 80e-6)
 # A processor that has nothing to do polls for so long before the host gives it away; woken after that it is
 # late.  Assumed, not measured: KVM's default (halt_poll_ns; Documentation/virt/kvm/halt-polling.rst, Linux).
 POLLED_S = 200e-6
@@ -35,7 +40,8 @@ class HostCosts:
 
     With `seed` each of these times of a processor is drawn for itself, from half to one and a half of it:
     ranks that all take exactly as long keep step, or meet again and again, as real ones do not.  0: none is
-    drawn.  `release_s` is how long after an arrival what it releases leaves, with segments.
+    drawn.  `release_s` is how long after an arrival what it releases leaves, with segments, and `late_s` from
+    where to where a timer is late that wakes a port.
     """
 
     wire_s: float
@@ -47,6 +53,7 @@ class HostCosts:
     seed: int = 0
     release_s: float = RELEASE_S
     wake_s: float = 0.0
+    late_s: tuple[float, float] = LATE_S
 
 
 def costs_with(

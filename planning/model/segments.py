@@ -3,8 +3,8 @@
 A port shapes by a token bucket (HTB): it lets a segment go at once when it may send at all, and then nothing
 more until the time that the segment takes on its link is over.  So a lone segment crosses any number of
 idle links in no time, and what comes next waits, at each of them, for what it owes.  A port that was idle has
-saved up to a burst.  Where the processors rested, its timer wakes it `late_s` too late; what became due
-meanwhile then leaves at once: a notice, and the data behind it.  So both arrive together, and what their
+saved up to a burst.  Where the processors rested, its timer wakes it late, by a burst at most; what became
+due meanwhile then leaves at once: a notice, and the data behind it.  So both arrive together, and what their
 arrivals let other connections send comes in the order that is said below.
 
 A rank hands TCP messages: items, which are what it sends without a break, and notices.  TCP makes segments of
@@ -60,7 +60,7 @@ from heapq import heappop, heappush
 from math import ceil, floor, inf
 from typing import NamedTuple
 
-from gradwire.planning.model.hosts import POLLED_S, RELEASE_S
+from gradwire.planning.model.hosts import POLLED_S
 from gradwire.planning.model.network import EventKind, NetworkEvent
 from gradwire.traces.framing.gloo import PREAMBLE_NBYTES
 
@@ -80,21 +80,16 @@ WINDOW_PACKETS = (23, 48)
 # replays of it 0.32 of 1,745, on one machine with two processors.  No error bar knows of it: 0 makes an
 # iteration of that job 7 % longer, 1 makes it 11 % shorter.
 EARLY_SHARE = 0.4
-# How late a timer wakes a port that may send again, on a machine where nothing happened for POLLED_S.  A
-# notice takes a link of 25 Mb/s 38 us; of 354 in a replay half were followed by data within 16 us, a quarter
-# within 8.  A port that is later than a burst would lose its rate, which no replay shows.
-LATE_S = 40e-6
 MOST_STEPS = 600_000  # segments times links, each of which takes up to 3 µs
 
 
 class Delays(NamedTuple):
-    """The kernel's: until it lets a connection send what an arrival allows, and of a port's timer."""
+    """The kernel's: until it lets a connection send what an arrival allows, and from where to where a port's
+    timer is late.
+    """
 
-    release_s: float = RELEASE_S
-    late_s: float = LATE_S
-
-
-USUAL = Delays()
+    release_s: float
+    late_s: tuple[float, float]
 
 
 class _Segment(NamedTuple):
@@ -135,7 +130,8 @@ class Socket(NamedTuple):
 
 class SegmentNetwork:
     """`paths` are those of all connections, by the number of their flow; `capacity` is that of each link in
-    bytes of payload per second.  A small packet takes as long there as `lone_nbytes` of a full one.
+    bytes of payload per second.  A small packet takes as long there as `lone_nbytes` of a full one.  `delays`
+    are the kernel's.
     """
 
     def __init__(
@@ -148,7 +144,7 @@ class SegmentNetwork:
         burst_nbytes: float,
         buffer_nbytes: float,
         lone_nbytes: float,
-        delays: Delays = USUAL,
+        delays: Delays,
     ) -> None:
         self._paths = paths
         self._capacity = capacity
@@ -181,8 +177,10 @@ class SegmentNetwork:
         self._woken: deque[tuple[float, NetworkEvent]] = deque()  # (when, TAKEN), of who had to wait
         self._released: list[int] = []  # connections whose segments arrived while they had more to send
         self._release_s = inf  # when they send it
-        self._late_s = [min(delays.late_s, burst_nbytes / each) for each in capacity]
-        self._busy_s = -inf  # when anything last happened
+        self._late_s = delays.late_s
+        self._bursts_s = [burst_nbytes / each for each in capacity]
+        self._n_rests = 0
+        self._last_s = -inf  # when anything last happened, in the network or at a rank, on any processor
         # On faster links more segments are under way (a millisecond's worth), and none waits for the tasklet.
         self._release_after_s = min(delays.release_s, segment_nbytes / max(capacity, default=inf))
 
@@ -214,19 +212,23 @@ class SegmentNetwork:
         return inf, []
 
     def _next_s(self) -> float:
-        """When a port goes on, or who was woken; infinity if none will."""
-        next_s = inf
-        if self._due:
-            next_s, link = self._due[0]
-            if next_s - self._busy_s > POLLED_S:
-                next_s += self._late_s[link]
+        """When a port goes on, which is late if nothing happened before, or who was woken; infinity if none
+        will.
+        """
+        next_s = self._due[0][0] if self._due else inf
+        if self._last_s + POLLED_S < next_s < inf:
+            low_s, high_s = self._late_s
+            late_s = low_s + (high_s - low_s) * (self._n_rests * GOLDEN % 1)
+            # A port that is later than a burst would lose its rate: what it loses is in the rates already.
+            next_s = min(due_s + min(late_s, self._bursts_s[link]) for due_s, link in self._due)
         if self._woken and self._woken[0][0] < next_s:
             next_s = self._woken[0][0]
         return min(next_s, self._release_s)
 
     def _go_on(self, now_s: float) -> None:
         """Let all ports go on that may by now."""
-        self._busy_s = now_s
+        self._n_rests += now_s - self._last_s > POLLED_S
+        self._last_s = now_s
         if self._handed_over:
             written, self._handed_over = self._handed_over, {}
             for flow, messages in written.items():
@@ -312,7 +314,7 @@ class SegmentNetwork:
         segment, hop = queue.popleft()
         free_s = self._occupy(link, segment.nbytes, now_s)
         if queue:
-            heappush(self._due, (max(now_s, free_s), link))
+            heappush(self._due, (free_s, link))
         return segment, hop
 
     def _occupy(self, link: int, nbytes: float, now_s: float) -> float:

@@ -167,7 +167,7 @@ def _network(
         packet_nbytes=packet_nbytes,
         burst_nbytes=BURST_FRAMES * fabric.frame_nbytes * eta,
         buffer_nbytes=hosts.buffer_nbytes,
-        delays=Delays(hosts.release_s),
+        delays=Delays(hosts.release_s, hosts.late_s),
         lone_nbytes=(PREAMBLE_NBYTES + TCP_HEADERS_NBYTES + ETHERNET_NBYTES) * eta,
     )
 

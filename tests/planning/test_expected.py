@@ -191,7 +191,7 @@ def test_a_run_of_one_collective_is_the_median_of_five_draws_and_a_plan_draws_no
 
 
 @pytest.mark.long
-def test_a_job_is_the_median_over_how_soon_the_kernel_goes_on_and_its_bar_holds_all_of_them() -> None:
+def test_a_job_is_the_median_over_how_soon_the_kernel_goes_on_and_its_bar_holds_them_within_limits() -> None:
     """Of two directions of a cable each may keep the other's notices back, or not: on hosts as quick as these
     that alone is worth a tenth.
     """
@@ -206,8 +206,9 @@ def test_a_job_is_the_median_over_how_soon_the_kernel_goes_on_and_its_bar_holds_
     assert max(times_s) > 1.02 * min(times_s)
     assert found.predicted_s == median(times_s)
     assert found.low_s is not None
-    assert found.low_s <= max(min(times_s), (1 - MAX_ERROR) * found.predicted_s)
-    assert found.high_s is not None and found.high_s >= max(times_s)
+    assert found.low_s <= max(min(times_s), (1 - MAX_ERROR) * found.predicted_s * (1 + 1e-9))
+    assert found.high_s is not None
+    assert found.high_s >= min(max(times_s), (1 + MAX_ERROR) * found.predicted_s * (1 - 1e-9))
     assert found.machine_share is not None and found.machine_share < 0.02  # 28 steps of some 20 µs in 120 ms
 
 

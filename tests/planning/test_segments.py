@@ -6,7 +6,7 @@ from math import ceil, inf
 
 import pytest
 
-from gradwire.planning.model.hosts import POLLED_S, RELEASE_S, HostCosts
+from gradwire.planning.model.hosts import LATE_S, POLLED_S, RELEASE_S, HostCosts
 from gradwire.planning.model.network import EventKind, NetworkEvent
 from gradwire.planning.model.segments import (
     EARLY_SHARE,
@@ -37,6 +37,7 @@ def network(
     buffer: float = 0.0,
     packet: float = NEVER_CUT,
     late_s: float = 0.0,
+    release_s: float = RELEASE_S,
 ) -> SegmentNetwork:
     return SegmentNetwork(
         paths,
@@ -46,7 +47,7 @@ def network(
         burst_nbytes=burst,
         buffer_nbytes=buffer,
         lone_nbytes=LONE_NBYTES,
-        delays=Delays(late_s=late_s),
+        delays=Delays(release_s, (late_s, late_s)),
     )
 
 
@@ -102,14 +103,18 @@ def test_over_long_a_port_keeps_its_rate_but_for_one_burst() -> None:
     assert found[arrived(0)] == pytest.approx(1.0 + (999 * S - 400) / FAST)
 
 
-@pytest.mark.parametrize("is_busy", [False, True])
-def test_where_processors_rest_a_port_is_late_and_sends_at_once_what_is_due_by_then(is_busy: bool) -> None:
-    """A segment of flow 0, a notice of flow 1, two segments of flow 2 through port 0; flow 3 is elsewhere."""
+@pytest.mark.parametrize(("after_s", "is_busy"), [(POLLED_S / 2, True), (2 * POLLED_S, False), (None, False)])
+def test_where_processors_rest_a_port_is_late_and_sends_at_once_what_is_due_by_then(
+    after_s: float | None, is_busy: bool
+) -> None:
+    """A segment of flow 0, a notice of flow 1, two segments of flow 2 through port 0.  Elsewhere flow 3 sends
+    so long before port 0 is due, or nothing does.  (Port 2, by which flow 2 comes, is late as well.)
+    """
     late_s = 0.01
     due_s = (S - 400) / SLOW
     made = network([[0], [1, 0], [2, 0], [3]], [SLOW, FAST, FAST, FAST], burst=400, late_s=late_s)
     handed = [(0.0, 0, 0, S), (0.001, 1, 7, 0), (0.002, 2, 1, S), (0.002, 2, 2, S)]
-    found = times_s(made, [*handed, (due_s - POLLED_S / 2, 3, 3, S)] if is_busy else handed)
+    found = times_s(made, handed if after_s is None else [*handed, (due_s - after_s, 3, 3, S)])
     notice_s, data_s = found[NetworkEvent(EventKind.NOTICE, 7)], found[arrived(1)]
     after_notice_s = due_s + LONE_NBYTES / SLOW
     if is_busy:
@@ -118,6 +123,35 @@ def test_where_processors_rest_a_port_is_late_and_sends_at_once_what_is_due_by_t
         assert after_notice_s < due_s + late_s
         assert (notice_s, data_s) == pytest.approx((due_s + late_s, due_s + late_s))
     assert found[arrived(2)] == pytest.approx(after_notice_s + S / SLOW + late_s)  # the rate is kept
+
+
+def test_what_happens_while_a_port_is_late_wakes_it() -> None:
+    late_s = 0.01
+    due_s = (S - 400) / SLOW
+    made = network([[0], [1, 0], [2]], [SLOW, FAST, FAST], burst=400, late_s=late_s)
+    found = times_s(made, [(0.0, 0, 0, S), (0.001, 1, 7, 0), (due_s + late_s / 4, 2, 3, S)])
+    assert found[NetworkEvent(EventKind.NOTICE, 7)] == pytest.approx(due_s + late_s / 4)
+
+
+@pytest.mark.parametrize("late_s", [0.0, 0.01])
+def test_a_notice_waits_for_more_data_where_ports_are_late(late_s: float) -> None:
+    """Port 0 is full; flow 1's notice waits there ahead of three segments of flow 2, of which TCP holds one
+    back, and so does a second notice, until the first has arrived.  Late, all that waits for these arrivals
+    is let go at once, data first.
+    """
+    made = network([[0], [1, 0], [2, 0]], [SLOW, FAST, FAST], burst=400, late_s=late_s, release_s=1e-5)
+    handed = [(0.0, 0, 0, S), (0.001, 1, 7, 0), (0.002, 1, 8, 0), (0.002, 2, 0, 3 * S)]
+    found = times_s(made, handed)
+    assert (found[NetworkEvent(EventKind.NOTICE, 8)] > found[arrived(0)]) == (late_s > 0)
+
+
+def test_a_fast_port_is_not_as_late_as_a_slow_one() -> None:
+    """The burst of port 0 is worth 40 ms, that of port 1 only 4; both are due at nearly the same time."""
+    made = network([[0], [0], [1], [1]], [SLOW / 2.5, FAST], burst=400, late_s=0.03)
+    slow_due_s, fast_due_s = (S - 400) / SLOW * 2.5, (S - 400) / FAST
+    begun_s = slow_due_s - fast_due_s + 0.001
+    handed = [(0.0, 0, 0, S), (0.001, 1, 1, S), (begun_s, 2, 2, S), (begun_s, 3, 3, S)]
+    assert times_s(made, handed)[arrived(3)] == pytest.approx(begun_s + fast_due_s + 400 / FAST)
 
 
 def test_no_port_is_so_late_that_it_loses_its_rate() -> None:
@@ -152,9 +186,10 @@ def test_a_lone_connection_reaches_its_links_rate_however_fast_that_is(rate_bps:
         [capacity, capacity],
         segment_nbytes=segment_nbytes,
         packet_nbytes=NEVER_CUT,
-        burst_nbytes=0.0,
+        burst_nbytes=BURST_FRAMES * 1514,
         buffer_nbytes=0.0,
         lone_nbytes=LONE_NBYTES,
+        delays=Delays(RELEASE_S, LATE_S),
     )
     found = times_s(made, [(0.0, 0, 0, 1000 * segment_nbytes)])
     assert found[arrived(0)] == pytest.approx(1000 * segment_nbytes / capacity, rel=0.01)
@@ -231,7 +266,7 @@ def test_170_kb_at_20_mbps_are_in_the_socket_when_a_replay_had_them_there() -> N
         burst_nbytes=BURST_FRAMES * 1514,
         buffer_nbytes=2 * 65536,
         lone_nbytes=LONE_NBYTES,
-        delays=Delays(late_s=0.0),
+        delays=Delays(RELEASE_S, LATE_S),
     )
     found = times_s(made, [(1.0, 0, 0, 170_004 + PREAMBLE_NBYTES)])
     assert found[NetworkEvent(EventKind.TAKEN, 0)] - 1.0 == pytest.approx(33.5e-3, abs=0.5e-3)
