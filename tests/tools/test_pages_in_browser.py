@@ -243,6 +243,22 @@ def test_on_paper_nothing_is_drawn_again_and_charts_fit_a_page(
     page.ask("Emulation.setEmulatedMedia", features=[])
 
 
+def test_the_sizes_of_a_curve_are_told(report: Path, opened: Callable[[Path], Page]) -> None:
+    assert "3 sizes from 1.05 MB to 4.19 MB each" in opened(report).value("document.body.innerText")
+
+
+def test_charts_drawn_on_a_dark_page_are_light_on_paper(report: Path, opened: Callable[[Path], Page]) -> None:
+    page = opened(report)
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    style = f"getComputedStyle({one('.chart')}).filter"
+    page.ask("Emulation.setEmulatedMedia", features=dark)
+    page.wait("pageCharts.colours.page === '#14171d'")
+    assert page.value(style) == "none"
+    page.ask("Emulation.setEmulatedMedia", media="print", features=dark)
+    assert page.value(style).startswith("invert(1)")
+    page.ask("Emulation.setEmulatedMedia", media="", features=[])
+
+
 def test_charts_follow_the_readers_colours(report: Path, opened: Callable[[Path], Page]) -> None:
     page = opened(report)
     page.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])

@@ -120,10 +120,18 @@ def _about(cells: Sequence[ReportCell]) -> str:
     """Ranks and size, if all cells have the same, and the seed."""
     parts = [
         show_first(sorted({show_count(cell.row.ranks, "rank") for cell in cells}), 3),
-        show_first([f"{show_nbytes(nbytes)} each" for nbytes in sizes_of(cells)], 1),
+        _size(sizes_of(cells)),
         f"seed {show_first(sorted({cell.row.seed for cell in cells}), 3)}",
     ]
     return ", ".join(filter(None, parts)) + "."
+
+
+def _size(sizes_nbytes: Sequence[int]) -> str:
+    """What each rank has; nothing if nobody knows."""
+    if len(sizes_nbytes) < 2:
+        return "".join(f"{show_nbytes(nbytes)} each" for nbytes in sizes_nbytes)
+    low, high = show_nbytes(min(sizes_nbytes)), show_nbytes(max(sizes_nbytes))
+    return f"{len(sizes_nbytes)} sizes from {low} to {high} each"
 
 
 def _aggregations(cells: Sequence[ReportCell]) -> Iterator[tuple[str, Table]]:
