@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from gradwire.traces.analysis.bursts import burstiness, host_series, rates
+from gradwire.traces.analysis.bursts import Series, burstiness, host_series, rates
 from gradwire.traces.framing.messages import collect
 from gradwire.traces.trace import Trace
 from tests.made_captures import Record, udp
@@ -68,6 +69,25 @@ def test_windows_are_longer_where_there_would_be_more_than_anybody_can_look_at(t
     assert (out.window_ns, len(out.bps)) == (10**9, 10_001)
     assert sum(out.bps) * out.window_ns / 8e9 == 2 * 1000
     assert burstiness(host_series(trace))  # which holds no silent windows
+
+
+def test_all_rates_have_one_length_of_windows_which_the_longest_time_decides() -> None:
+    """One host is seen for 3 ms, the other an hour later for 10,000 s."""
+    late_s = 3600
+    short = Series(A[0], "out", np.array([0, 10**6, 3 * 10**6]), np.array([1000, 1000, 1000]))
+    long = Series(B[0], "out", np.array([late_s, late_s + 10_000]) * 10**9, np.array([1000, 1000]))
+    first, second = rates([short, long], 10**6)
+    assert first.window_ns == second.window_ns == 10**9
+    assert (first.start_ns, first.bps) == (0, (24_000,))
+    assert (second.start_ns, len(second.bps)) == (late_s * 10**9, 10_001)
+    assert second.bps[0] == second.bps[-1] == 8000
+
+
+def test_series_far_apart_have_windows_that_suit_the_time_between_them() -> None:
+    times_ns = [np.array([0, 10**6]), np.array([0, 10**6]) + 100_000 * 10**9]
+    found = rates([Series(A[0], "out", time_ns, np.array([1000, 1000])) for time_ns in times_ns], 10**6)
+    assert [one.window_ns for one in found] == [10**10, 10**10]
+    assert [one.start_ns for one in found] == [0, 100_000 * 10**9]
 
 
 def test_the_peak_is_the_busiest_window_wherever_it_is(tmp_path: Path) -> None:

@@ -131,8 +131,8 @@ def _shown_hosts(analysis: Analysis) -> dict[str, list[WindowRates]]:
     hosts = _hosts(analysis)
     if not hosts:
         return {}
-    longest = max(len(rates.bps) for rates in analysis.rates)
-    count = max(1, MAX_POINTS // (2 * longest))
+    _, _, n_windows = _windows(analysis.rates)
+    count = max(1, MAX_POINTS // (2 * n_windows))
     moved = {host: sum(sum(one.bps) for one in some) for host, some in hosts.items()}
     kept = set(heapq.nlargest(count, moved, key=lambda host: moved[host]))
     return {host: some for host, some in hosts.items() if host in kept}
@@ -145,9 +145,7 @@ def _rates(
     some = [one for rates in hosts.values() for one in rates]
     if not some:
         return [], []
-    window_ns = some[0].window_ns
-    begin_ns = min(one.start_ns for one in some)
-    count = max((one.start_ns - begin_ns) // window_ns + len(one.bps) for one in some)
+    begin_ns, window_ns, count = _windows(some)
     ranks = {address: rank for rank, address in enumerate(analysis.addresses)}
     host_series = []
     for host, rates in hosts.items():
@@ -156,6 +154,15 @@ def _rates(
         series = {way: _on(by_way.get(way), begin_ns, count) for way in ("out", "in")}
         host_series.append({"name": name, **series})
     return [(begin_ns + n * window_ns) / 1e3 for n in range(count)], host_series
+
+
+def _windows(some: Sequence[WindowRates]) -> tuple[int, int, int]:
+    """When the first window of any series begins, the length that the windows of all have, and how many there
+    are to the last of any.
+    """
+    window_ns = some[0].window_ns
+    begin_ns = min(one.start_ns for one in some)
+    return begin_ns, window_ns, max((one.start_ns - begin_ns) // window_ns + len(one.bps) for one in some)
 
 
 def _training_us(analysis: Analysis) -> float:

@@ -17,7 +17,7 @@ from gradwire.traces.trace import Trace
 Way = Literal["in", "out"]
 WINDOWS_NS = (10**6, 10**7, 10**8, 10**9)
 MOST_HOSTS = 64  # of captures without ranks
-MAX_WINDOWS = 100_000  # of one series of rates
+MAX_WINDOWS = 20_000  # from the first packet of any host to the last; a page has all of them
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,10 @@ class Burstiness:
 
 @dataclass(frozen=True)
 class WindowRates:
-    """Bits per second in consecutive windows, the first of which begins `start_ns` after the origin."""
+    """Bits per second in consecutive windows, the first of which begins `start_ns` after the origin.
+
+    All rates of one analysis have the same `window_ns`, and begin at multiples of it.
+    """
 
     host: str
     direction: Way
@@ -74,20 +77,28 @@ def burstiness(series: Iterable[Series]) -> tuple[Burstiness, ...]:
 
 
 def rates(series: Iterable[Series], window_ns: int) -> tuple[WindowRates, ...]:
-    """Each host's rates over time, in windows of `window_ns`; ten times that, and so on, where a host
-    would need more than MAX_WINDOWS.
+    """Each host's rates over time, all in windows of one length: `window_ns`, or ten times that, and so on,
+    where the time from the first packet of any host to the last would need more than MAX_WINDOWS.
     """
+    series = tuple(series)
+    width_ns = _width_ns(series, window_ns)
     found = []
     for host, direction, time_ns, nbytes in series:
-        width_ns = window_ns
-        while (int(time_ns[-1]) - int(time_ns[0])) // width_ns + 2 > MAX_WINDOWS:
-            width_ns *= 10
         windows, sums = _sums(time_ns, nbytes, width_ns)
         first, last = int(windows[0]), int(windows[-1])
         bps = np.zeros(last - first + 1)
         bps[windows - first] = sums * 8e9 / width_ns
         found.append(WindowRates(host, direction, width_ns, first * width_ns, tuple(bps.tolist())))
     return tuple(found)
+
+
+def _width_ns(series: Sequence[Series], window_ns: int) -> int:
+    first_ns = min((int(one.time_ns[0]) for one in series), default=0)
+    last_ns = max((int(one.time_ns[-1]) for one in series), default=0)
+    width_ns = window_ns
+    while (last_ns - first_ns) // width_ns + 2 > MAX_WINDOWS:
+        width_ns *= 10
+    return width_ns
 
 
 def _sums(time_ns: Ints, nbytes: Ints, window_ns: int) -> tuple[Ints, npt.NDArray[np.float64]]:

@@ -4,9 +4,11 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from itertools import pairwise
+from itertools import pairwise, permutations
 from pathlib import Path
+from time import perf_counter
 
+import numpy as np
 import pytest
 from markupsafe import escape
 
@@ -18,11 +20,12 @@ from gradwire.tools.inspection.cells import MAX_ROWS
 from gradwire.tools.inspection.charts import chart_data
 from gradwire.tools.inspection.page import heat_map, page, write_page
 from gradwire.tools.pageparts import as_script
-from gradwire.traces.analysis.analysis import Analysis, analyse, analyse_flows
+from gradwire.traces.analysis.analysis import Analysis, analyse, analyse_flows, window_ns
+from gradwire.traces.analysis.bursts import Series, rates
 from gradwire.traces.analysis.exposure import Span
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.recognise import find_job
-from tests.made_analysis import made_analysis, made_flow
+from tests.made_analysis import ADDRESSES, made_analysis, made_flow
 
 SAMPLES = Path(__file__).parents[3] / "traces" / "samples"
 HOSTILE = "<script>alert('x')</script>"
@@ -205,6 +208,33 @@ def test_many_flows_and_spans_leave_the_page_below_ten_megabytes() -> None:
     ):
         assert sentence in text
     assert text.count("<tr>") < 6 * MAX_ROWS
+
+
+def test_the_page_stays_small_if_hosts_were_seen_thirty_years_apart() -> None:
+    """Each host needs one window, and the time between them millions if these are 100 s."""
+    late_ns = 30 * 365 * 86_400 * 10**9
+    time_ns, nbytes = np.array([0, 10**6, 2 * 10**6]), np.full(3, 1000)
+    series = [Series(host, "out", time_ns + n * late_ns, nbytes) for n, host in enumerate(ADDRESSES)]
+    made = replace(made_analysis(), rates=rates(series, window_ns(late_ns)))
+    begin = perf_counter()
+    data = chart_data(made)
+    assert len(as_script(data)) < 1_000_000
+    assert perf_counter() - begin < 2
+    assert [len(host["out"]) for host in data["rates"]] == [len(data["at"])] * 2
+    assert len(page(made).encode()) < 1_000_000 + len(page(made_analysis()).encode())
+
+
+def test_rates_of_mixed_lengths_are_drawn_at_their_times() -> None:
+    """One host is seen for 300 s; the other in an instant, 50 s after the first packet of all."""
+    long = Series("10.0.0.8", "out", np.array([0, 300 * 10**9]), np.full(2, 10**9))
+    short = Series("10.0.0.9", "out", np.array([50 * 10**9]), np.full(1, 10**9))
+    for both in permutations([long, short]):
+        data = chart_data(replace(made_analysis(), rates=rates(both, 10**6)))
+        at_s = {
+            host["name"]: [at / 1e6 for at, mbps in zip(data["at"], host["out"], strict=True) if mbps]
+            for host in data["rates"]
+        }
+        assert at_s == {"10.0.0.8": [0, 300], "10.0.0.9": [50]}
 
 
 def test_a_matrix_is_drawn_in_shades_of_its_largest_pair() -> None:
