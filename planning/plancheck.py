@@ -21,12 +21,14 @@ from gradwire.traces.schedules.dtypes import FLOAT32
 from gradwire.traces.schedules.kinds import uneven_nbytes
 from gradwire.traces.schedules.schedule import MAX_SEND_DELAY_NS, Aggregation, Op, ReduceGroup, Schedule
 from gradwire.traces.schedules.sends import Edges, Numbers, Sends, distinct
+from gradwire.traces.units import show_first
 from gradwire.traces.workload import MAX_GAP_NS, MAX_SLOT, MAX_TAG
 
 if TYPE_CHECKING:  # planning.plan checks what it reads
     from gradwire.planning.plan import Plan
     from gradwire.planning.transport import Transport
 
+MOST_NAMED = 6  # operations that one waits for
 MAX_OP_NBYTES = 1 << 50
 MAX_FLUID_S = 86_400.0
 _PORTS = range(1, 65_536)
@@ -221,7 +223,8 @@ def _check_gates(schedule: Schedule) -> None:
             raise ValueError(f"gate {number}: there is no operation {gate.op} or no rank {gate.rank}")
         if not 0 <= gate.gap_ns <= MAX_GAP_NS or any(not 0 <= other < gate.op for other in gate.after):
             raise ValueError(
-                f"gate {number}: operation {gate.op} cannot come {gate.gap_ns} ns after {gate.after}"
+                f"gate {number}: operation {gate.op} cannot come {gate.gap_ns} ns after "
+                f"{show_first(gate.after, MOST_NAMED) or 'nothing'}"
             )
         if gate.most_ns is not None and not gate.gap_ns <= gate.most_ns <= MAX_GAP_NS:
             raise ValueError(

@@ -142,7 +142,16 @@ DOORS: dict[str, set[str]] = {
     "traces/memory.py": {"read_text", "resource"},  # and a limit of this process
     "traces/plugins.py": {"importlib"},  # what installed packages add
     "traces/packets/openfile.py": {"is_file", "memmap", "open"},
-    "traces/reader.py": {"is_dir", "is_file", "iterdir", "read_at_most", "read_bytes", "resolve", "stat"},
+    "traces/reader.py": {
+        "exists",
+        "is_dir",
+        "is_file",
+        "iterdir",
+        "os",
+        "read_at_most",
+        "read_bytes",
+        "stat",
+    },
     "traces/workload.py": {"read_bytes", "write_whole"},
     "traces/schedules/names.py": {"importlib"},  # algorithms of installed packages
     "planning/capturefabric.py": {"is_dir", "is_file", "read_bytes", "stat"},

@@ -5,6 +5,8 @@ import re
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from gradwire.traces.units import MOST_LETTERS
+
 _WORDS = (  # the beginning of pydantic's name for a fault, and ours
     ("missing", "is missing"),
     ("unexpected_keyword", "is not known"),
@@ -48,7 +50,8 @@ def words_for(kind: str) -> str:
 
 def _where(fault: ErrorDetails) -> str:
     """The field; of one that has several types, without the type that was tried."""
-    return ".".join(str(part) for part in fault["loc"] if not str(part).startswith("literal[")) or "it"
+    parts = (" ".join(str(part).split())[:MOST_LETTERS] for part in fault["loc"])
+    return ".".join(part for part in parts if not part.startswith("literal[")) or "it"
 
 
 def other_version(found: object, wanted: str, again: str) -> str:

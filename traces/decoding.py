@@ -16,9 +16,16 @@ from gradwire.traces.packets.clocks import name as clock_name
 from gradwire.traces.packets.directions import own_address
 from gradwire.traces.packets.packets import Packets
 from gradwire.traces.recognition.groups import main_group
-from gradwire.traces.recognition.ranks import BadTrace, by_number, check_all_seen, given_order, inferred_order
+from gradwire.traces.recognition.ranks import (
+    MOST_NAMED,
+    BadTrace,
+    by_number,
+    check_all_seen,
+    given_order,
+    inferred_order,
+)
 from gradwire.traces.trace import Trace, capture_file, losses
-from gradwire.traces.units import show_count, show_long, show_nbytes, show_s
+from gradwire.traces.units import show_count, show_first, show_long, show_nbytes, show_s
 
 ENOUGH_NBYTES = 128  # headers of Ethernet, IP and TCP, and the longest header of a message
 WORTH_PPM = 5  # a drift below this is not worth a word: 5 µs in each second
@@ -59,7 +66,7 @@ def decoded(
         seen_hosts = _hosts_seen_whole(messages, vantages)
         if not seen_hosts:
             return _without_training(name, captures, choices, clocks, str(error))
-        partly = f"seen from {', '.join(seen_hosts)} only: {error}"
+        partly = f"seen from {show_first(seen_hosts, MOST_NAMED)} only: {error}"
     clocks = clocks.of_job(messages.addresses)
     if not clocks.comparable and clocks.apart:
         return _without_training(name, captures, choices, clocks, _no_common_time(clocks))
@@ -182,7 +189,9 @@ def _file_notes(
     absent = [address for address in addresses if address not in vantages]
     if absent and None not in vantages:
         between = "; what they sent each other is missing" if len(absent) > 1 else ""
-        notes.append(f"no capture made at {', '.join(absent)}: seen from the other ends only{between}")
+        notes.append(
+            f"no capture made at {show_first(absent, MOST_NAMED)}: seen from the other ends only{between}"
+        )
     return notes
 
 

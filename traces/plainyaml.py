@@ -7,9 +7,22 @@ document may be, no key twice (YAML would quietly take the last).
 from collections.abc import Sequence
 
 import yaml
+from yaml.constructor import ConstructorError
 from yaml.nodes import MappingNode, Node, SequenceNode
 
 from gradwire.traces.units import MOST_LETTERS
+
+
+class _Loader(yaml.SafeLoader):
+    """One whose errors all have a line."""
+
+    def construct_object(self, node: Node, deep: bool = False) -> object:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError, OverflowError) as error:  # `2026-13-01`, `!!bool x`
+            kind = node.tag.rpartition(":")[2]
+            problem = f"{str(node.value)[:MOST_LETTERS]!r} is not a valid {kind}"
+            raise ConstructorError(problem=problem, problem_mark=node.start_mark) from error
 
 
 def compose(text: bytes, max_depth: int) -> Node | None:
@@ -28,7 +41,7 @@ def compose(text: bytes, max_depth: int) -> Node | None:
 
 def value_of(node: Node | None) -> object:
     """The node's value by YAML's own types.  Raise ValueError with line and reason."""
-    loader = yaml.SafeLoader("")
+    loader = _Loader("")
     try:
         return None if node is None else loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
@@ -37,8 +50,6 @@ def value_of(node: Node | None) -> object:
             "could not determine a constructor for the tag", "gradwire does not read values with the tag"
         )
         raise ValueError(f"line {mark.line + 1 if mark else 1}: {reason}") from error
-    except ValueError as error:  # a date such as 2026-13-01
-        raise ValueError(f"line {node.start_mark.line + 1 if node else 1}: {error}") from error
 
 
 def _check_plain(text: bytes, max_depth: int) -> None:

@@ -3,6 +3,7 @@
 The rank of each address, as a person wrote it: `trace.yaml` beside the captures, or a file like it.
 """
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -134,11 +135,14 @@ def capture_paths(paths: Sequence[Path]) -> tuple[Path, ...]:
         found += inside
     if not found:
         raise BadTrace("no captures were given: name at least one file or folder")
-    return tuple({path.resolve(): path for path in found}.values())
+    # Unlike `resolve` it takes links that go in a circle.
+    return tuple({os.path.realpath(path): path for path in found}.values())
 
 
 def _captures_in(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIXES))
+    """Regular files: a pipe would be waited for.  Links that lead nowhere too: opening them says so."""
+    named = (path for path in folder.iterdir() if path.name.endswith(SUFFIXES))
+    return sorted(path for path in named if path.is_file() or not path.exists())
 
 
 def _no_captures(folder: Path) -> str:

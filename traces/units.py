@@ -24,7 +24,7 @@ def _parse(text: str, what: str, endings: tuple[str, ...], example: str) -> int:
             unit = unit.removesuffix(ending)
             break
     if match is None or unit not in _SIZE:
-        raise ValueError(f"{text!r} is not a {what}: write it like {example}")
+        raise ValueError(f"{text[:MOST_LETTERS]!r} is not a {what}: write it like {example}")
     return int(Fraction(match[1]) * _SIZE[unit])
 
 
@@ -55,7 +55,7 @@ def parse_ns(text: str) -> int:
     """Nanoseconds from `10us`, `0.5ms`, `1s`; only 0 needs no unit."""
     match = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,9})?)\s*(ns|us|µs|ms|s|)\s*", text, re.ASCII)
     if match is None or not (match[2] or Fraction(match[1]) == 0):
-        raise ValueError(f"{text!r} is not a time: write it like 10us or 1ms")
+        raise ValueError(f"{text[:MOST_LETTERS]!r} is not a time: write it like 10us or 1ms")
     return int(Fraction(match[1]) * _TIME_NS.get(match[2], 1))
 
 
@@ -71,7 +71,7 @@ def parse_share(text: str) -> Fraction:
     """A share from `10%`, `0.1` or `1/10`, 0 or more."""
     match = _SHARE.fullmatch(text.strip())
     if match is None or not int(match[3] or 1):
-        raise ValueError(f"{text!r} is not a share: write it like 10%, 0.1 or 1/10")
+        raise ValueError(f"{text[:MOST_LETTERS]!r} is not a share: write it like 10%, 0.1 or 1/10")
     return Fraction(match[1]) / (100 if match[2] else int(match[3] or 1))
 
 

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Sequence
 
+from gradwire.traces.units import MOST_LETTERS
+
 MAX_NAMES = 8192  # of one list
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _STEM, _NUMBER = r"([A-Za-z_](?:\w*[A-Za-z_])?)", r"(0|[1-9]\d{0,5})"
@@ -13,10 +15,16 @@ _NUMBERED = re.compile(rf"{_STEM}{_NUMBER}", re.ASCII)
 def names_of(texts: Sequence[str]) -> tuple[str, ...]:
     """The names in the order in which they are written.
 
-    Raise ValueError for a text that is neither a name nor a range, and for more than MAX_NAMES.
+    Raise ValueError for a text that is neither a name nor a range or is too long, and for more than
+    MAX_NAMES.
     """
     names: list[str] = []
     for text in texts:
+        if len(text) > MOST_LETTERS:
+            raise ValueError(
+                f"'{text[:MOST_LETTERS]}…' is not a node name: it has {len(text):,} characters, "
+                f"{MOST_LETTERS} are allowed"
+            )
         match = _RANGE.fullmatch(text)
         if match is not None:
             stem, first, last = match[1], int(match[2]), int(match[3])

@@ -179,6 +179,14 @@ def test_a_plan_that_cannot_be_carried_out_is_refused(
     assert "\n" not in str(refusal.value)
 
 
+def test_of_many_operations_that_a_gate_waits_for_the_first_are_named() -> None:
+    ops = tuple(Op(kind="message", nbytes=4, members=(0, 1)) for _ in range(100))
+    sends = [Send(number, 0, 1, 0, 4, reduce=False) for number in range(100)]
+    gates = (Gate(99, 0, tuple(range(99)), gap_ns=-1),)
+    with pytest.raises(ValueError, match=r"cannot come -1 ns after 0, 1, 2, 3, 4, 5 and 93 more$"):
+        check_schedule(Schedule.of(2, ops, sends, gates))
+
+
 def test_operations_whose_sends_wait_for_each_other_in_one_slot_are_refused() -> None:
     """The second of a slot waits for the first, which is of an operation that waits for the second's."""
     ops = Op("message", 4, tag=7), Op("message", 4, tag=7)

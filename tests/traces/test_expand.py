@@ -84,6 +84,16 @@ def test_scaling_keeps_the_number_of_gloos_segments() -> None:
     assert len(expand(made_allreduce(8, 28_391_424), scale=Fraction(1, 8)).sends) == len(whole.sends)
 
 
+@pytest.mark.parametrize("algorithm", ["ring", "tree:binomial", "as-captured"])
+@pytest.mark.parametrize("scale", [Fraction(10**300), Fraction(2**40, 1000)])
+def test_a_scale_that_makes_messages_too_large_is_refused(scale: Fraction, algorithm: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"^--scale-bytes makes more of 4,000 bytes than the 1,099,511,627,776"
+    ):
+        expand(job(allreduce(0)), algorithm, scale=scale)
+    assert expand(job(allreduce(0)), algorithm, scale=Fraction(2**40, 4000)).ops[0].nbytes == 2**40
+
+
 def test_one_iteration_leaves_out_the_others_and_what_it_waited_for_there() -> None:
     schedule = expand(LATE, iterations=(1,))
     assert [op.kind for op in schedule.ops] == ["compute", "allreduce"]

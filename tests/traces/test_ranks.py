@@ -17,7 +17,12 @@ from gradwire.traces.recognition.ranks import (
 ADDRESSES = tuple(f"10.0.0.{i}" for i in range(1, 5))
 
 
-def messages(edges: list[tuple[int, int]], collective: str = "allreduce", tag: int = 3) -> Messages:
+def messages(
+    edges: list[tuple[int, int]],
+    collective: str = "allreduce",
+    tag: int = 3,
+    addresses: tuple[str, ...] = ADDRESSES,
+) -> Messages:
     count = len(edges)
     columns = {name: np.zeros(count, np.int64) for name in COLUMNS}
     columns["src"] = np.array([src for src, _ in edges], np.int32)
@@ -25,7 +30,7 @@ def messages(edges: list[tuple[int, int]], collective: str = "allreduce", tag: i
     columns["kind"] = np.full(count, MessageKind.DATA, np.uint8)
     columns["tag"] += tag
     columns["whole"] = np.ones(count, np.bool_)
-    return Messages(ADDRESSES, (collective,), **columns)  # type: ignore[arg-type]
+    return Messages(addresses, (collective,), **columns)  # type: ignore[arg-type]
 
 
 def test_addresses_are_ordered_as_numbers() -> None:
@@ -97,6 +102,14 @@ def test_a_host_that_takes_no_part_in_any_allreduce_is_named() -> None:
         BadTrace, match=r"no allreduce shows data to 10\.0\.0\.4: add the captures of 10\.0\.0\.3, 10"
     ):
         check_all_seen(messages([(1, 0), (2, 1), (3, 2)]), ADDRESSES[:2])
+
+
+def test_of_many_hosts_that_take_no_part_the_first_are_named() -> None:
+    addresses = tuple(f"10.0.0.{i}" for i in range(1, 101))
+    to_one = messages([(i, 0) for i in range(1, 100)], addresses=addresses)
+    first = r"10\.0\.0\.2, .*, 10\.0\.0\.9 and 91 more"
+    with pytest.raises(BadTrace, match=f"data to {first}: add the captures of {first}$"):
+        check_all_seen(to_one, addresses[:1])
 
 
 def test_a_ring_seen_from_every_second_host_is_whole() -> None:

@@ -1,5 +1,6 @@
 """Opening captures: one file, several, folders, with and without all hosts."""
 
+import os
 import shutil
 import struct
 from pathlib import Path
@@ -70,6 +71,22 @@ def test_a_file_given_twice_is_read_once() -> None:
 def test_a_folder_without_captures_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadTrace, match="no capture in this folder"):
         open_trace([tmp_path])
+
+
+@pytest.mark.parametrize("link", ["x.pcap", "gone.pcap"])
+def test_a_link_that_leads_to_no_file_is_an_os_error(link: str, tmp_path: Path) -> None:
+    (tmp_path / "x.pcap").symlink_to(link)
+    for path in (tmp_path, tmp_path / "x.pcap"):
+        with pytest.raises(OSError, match=r"x\.pcap"):
+            open_trace([path])
+
+
+def test_of_a_folder_only_regular_files_are_captures(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.pcap")
+    (tmp_path / "folder.pcap").mkdir()
+    shutil.copy(EIGHT / "h0.pcap", tmp_path)
+    assert capture_paths([tmp_path]) == (tmp_path / "h0.pcap",)
+    assert capture_paths([tmp_path / "pipe.pcap"]) == (tmp_path / "pipe.pcap",)
 
 
 def test_a_file_that_does_not_exist_is_an_os_error(tmp_path: Path) -> None:
@@ -182,9 +199,10 @@ def test_yaml_that_is_not_a_rank_map_is_refused(tmp_path: Path, text: str) -> No
         ("ranks: " + 100_000 * "[", "line 1: the document is nested too deeply"),
         ("ranks:\n  10.0.0.1: 0\n  10.0.0.1: 1", "line 3: the key '10.0.0.1' is given twice"),
         ("ranks: &a {10.0.0.1: *a}", "line 1: anchors and aliases are not allowed"),
-        (f"ranks: {{10.0.0.1: {5000 * '9'}}}", "line 1: Exceeds the limit"),
+        (f"ranks: {{10.0.0.1: {5000 * '9'}}}", f"line 1: '{40 * '9'}' is not a valid int)"),
         ("ranks: {10.0.0.1: \0}", "not valid YAML"),
         ("ranks:\n  10.0.0.1: ]", "line 2: "),
+        ("ranks:\n  10.0.0.1: !!bool x", "line 2: 'x' is not a valid bool)"),
     ],
 )
 def test_a_rank_map_that_is_not_plain_yaml_is_refused_with_the_reason(

@@ -91,6 +91,8 @@ def test_sizes_that_are_not_of_the_ranks_are_refused(
         one_message('"dst": 5, "nbytes": 1, "start": {"rank": 0}'),
         one_message('"dst": 1, "nbytes": 1, "start": {"rank": 0, "after": [0]}'),
         one_message('"dst": 1, "nbytes": -1, "start": {"rank": 0}'),
+        one_message('"dst": 1, "nbytes": 1, "start": {"rank": 0, "a\\nb": 1}'),
+        one_message(f'"dst": 1, "nbytes": 1, "start": {{"rank": 0, "{2000 * "x"}": 1}}'),
         one_message('"dst": 1, "nbytes": 1, "start": {"rank": 1}'),
         one_message('"dst": 1, "nbytes": 1, "start": {"rank": 0}, "ready": {"rank": 0}'),
         one_message('"dst": 1, "nbytes": 1, "start": {"rank": 0}, "ready": {"rank": 1, "after": [0]}'),
@@ -102,6 +104,7 @@ def test_a_file_that_is_no_workload_is_refused_in_one_line(text: str, tmp_path: 
     with pytest.raises(BadWorkload, match=r"w\.json: not a workload") as refusal:
         workloads.load(tmp_path / "w.json")
     assert "\n" not in str(refusal.value)
+    assert len(str(refusal.value)) < 200 + len(str(tmp_path))
 
 
 def test_a_file_from_before_computing_was_an_item_is_refused_with_what_to_do(tmp_path: Path) -> None:

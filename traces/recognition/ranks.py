@@ -35,12 +35,15 @@ def given_order(addresses: Sequence[str], ranks: Mapping[str, int]) -> tuple[str
     """The addresses in the order of `ranks`; raise BadTrace unless that numbers all of them from 0."""
     unknown = [address for address in addresses if address not in ranks]
     if unknown:
-        raise BadTrace(f"the rank map leaves out {', '.join(unknown)}, which the captures show: add it")
+        raise BadTrace(
+            f"the rank map leaves out {show_first(unknown, MOST_NAMED)}, which the captures show: add it"
+        )
     order = tuple(sorted(addresses, key=lambda address: ranks[address]))
     numbers = [ranks[address] for address in order]
     if numbers != list(range(len(order))):
         raise BadTrace(
-            f"the rank map must number the {len(order)} hosts of the captures from 0 on, got {numbers}"
+            f"the rank map must number the {len(order)} hosts of the captures from 0 on, got "
+            f"{show_first(numbers, MOST_NAMED)}"
         )
     return order
 
@@ -90,20 +93,24 @@ def check_all_seen(messages: Messages, vantages: Sequence[str | None]) -> None:
     a host of which nothing but the set-up is seen.
     """
     absent = [address for address in messages.addresses if address not in vantages]
-    advice = f"add the captures of {', '.join(absent)}"
+    advice = f"add the captures of {show_first(absent, MOST_NAMED)}"
     if None in vantages or not absent:
         advice = "capture at every host, or at a switch that all their traffic passes"
     data = messages.where(messages.is_data)
     tagged = data.where(data.of("allreduce") & (data.tag != UNKNOWN_TAG))
     parts = joined(tagged.src, tagged.dst)
     if len(parts) > 1 and not absent:
-        groups = " and ".join(", ".join(messages.addresses[i] for i in part) for part in parts)
+        groups = show_first(
+            [show_first([messages.addresses[i] for i in part], MOST_NAMED) for part in parts],
+            MOST_NAMED,
+            " and ",
+        )
         raise BadTrace(
             f"the ranks are groups that reduce only among themselves, {groups}: give the captures of "
             f"one group"
         )
     for name, does, lacking in _lacking(data, absent):
-        hosts = ", ".join(messages.addresses[i] for i in lacking)
+        hosts = show_first([messages.addresses[i] for i in lacking], MOST_NAMED)
         raise BadTrace(f"in these files no {name} shows data {does} {hosts}: {advice}")
 
 

@@ -41,7 +41,7 @@ from gradwire.traces.schedules.schedule import Aggregation, Centre, Gate, Op, Sc
 from gradwire.traces.schedules.selection import chosen_items, in_order, prepared
 from gradwire.traces.schedules.sends import MAX_SENDS, Send, Sends
 from gradwire.traces.schedules.stages import in_stages
-from gradwire.traces.workload import MAX_RANKS, Collective, Compute, Item, Message, Workload
+from gradwire.traces.workload import MAX_NBYTES, MAX_RANKS, Collective, Compute, Item, Message, Workload
 
 
 def expand(
@@ -336,8 +336,8 @@ def _computing(op: int, item: Compute, after: tuple[int, ...], compute: Fraction
 
 def _scaled(item: Collective | Message, scale: Fraction, *, in_elements: bool) -> int:
     """Scaled bytes; of what is added up, whole float32 elements."""
-    if in_elements and item.nbytes:
-        return _scaled_nbytes(item.nbytes, scale / ELEMENT_NBYTES) * ELEMENT_NBYTES
+    if in_elements:
+        return _scaled_nbytes(item.nbytes, scale, ELEMENT_NBYTES)
     return _scaled_nbytes(item.nbytes, scale)
 
 
@@ -345,5 +345,12 @@ def _scaled_sizes(item: Collective, scale: Fraction) -> BlockSizes:
     return tuple(tuple(_scaled_nbytes(nbytes, scale) for nbytes in row) for row in item.sizes)
 
 
-def _scaled_nbytes(nbytes: int, scale: Fraction) -> int:
-    return max(1, round(nbytes * scale)) if nbytes else 0
+def _scaled_nbytes(nbytes: int, scale: Fraction, unit: int = 1) -> int:
+    """Whole units, at least one unless there are no bytes.  Raise ValueError for more than MAX_NBYTES."""
+    scaled_nbytes = max(1, round(nbytes * scale / unit)) * unit if nbytes else 0
+    if scaled_nbytes > MAX_NBYTES:
+        raise ValueError(
+            f"--scale-bytes makes more of {nbytes:,} bytes than the {MAX_NBYTES:,} that are possible: "
+            "choose a smaller factor"
+        )
+    return scaled_nbytes
