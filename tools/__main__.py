@@ -1,5 +1,6 @@
 """python -m gradwire.tools COMMAND...: the program that ./gradwire starts."""
 
+import faulthandler
 import gc
 import os
 import signal
@@ -42,6 +43,9 @@ class _NumpyWithinLimits(MetaPathFinder):
 def run() -> None:
     gc.set_threshold(COLLECT_AFTER)
     sys.meta_path.insert(0, _NumpyWithinLimits())
+    if sys.stderr is None:  # closed by whoever started us; the next file would become it
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - open as long as the process is
+    faulthandler.enable()  # a crash in compiled code says where, as a bug in ours does
     # A polite kill takes everything down as Ctrl-C does: what was started is stopped on the way out.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.default_int_handler)

@@ -39,6 +39,24 @@ def test_a_signal_takes_down_what_was_started_and_is_130(number: signal.Signals)
     assert (out, err, process.returncode) == ("stopped\n", "gradwire: interrupted\n", 130)
 
 
+def test_a_crash_in_compiled_code_says_where() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", COMMAND], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGSEGV)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == -signal.SIGSEGV
+    assert err.startswith("Fatal Python error: Segmentation fault") and "in main" in err
+
+
+def test_with_stderr_closed_a_command_runs() -> None:
+    command = shlex.join([*python("gradwire.tools"), "fabric", "star:hosts=4"])
+    done = subprocess.run(["sh", "-c", f"{command} 2>&-"], stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 0 and "4" in done.stdout
+
+
 def test_an_error_outside_a_command_is_reported_too() -> None:
     code = "import gradwire.tools.__main__ as entry\nentry.main = lambda arguments: {}['x']\nentry.run()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
