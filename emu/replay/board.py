@@ -34,9 +34,9 @@ class Place:
 class FinishLine:
     """Where the agents of a machine wait in C until the last of them is done with a repeat.
 
-    What Python does at a rank's end takes half a millisecond where its memory has rested: 128 ranks would
-    keep the last ones from their processors for 20 ms.  To be made before the agents are forked, which all
-    have loops in C or none: that depends on the schedule alone (`cloop.is_for`).
+    What Python does at a rank's end takes half a millisecond, as its memory is no longer in the caches: 128
+    ranks would keep the last ones from their processors for 20 ms.  To be made before the agents are forked.
+    All of these have loops in C or none: that depends on the schedule alone (`cloop.is_for`).
     """
 
     def __init__(self, n_ranks: int) -> None:

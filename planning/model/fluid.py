@@ -13,7 +13,7 @@ from math import inf
 from gradwire.planning.model.fairshare import FairShares
 from gradwire.planning.model.loops import ROUNDING_NBYTES
 from gradwire.planning.model.network import EventKind, NetworkEvent
-from gradwire.planning.model.segments import Socket
+from gradwire.planning.model.socketbuffer import Socket
 
 NO_SOCKET = Socket.of(0, 1)
 

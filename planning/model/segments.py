@@ -3,9 +3,8 @@
 A port shapes by a token bucket (HTB): it lets a segment go at once when it may send at all, and then nothing
 more until the time that the segment takes on its link is over.  So a lone segment crosses any number of
 idle links in no time, and what comes next waits, at each of them, for what it owes.  A port that was idle has
-saved up to a burst.  Where the processors rested, its timer wakes it late, by a burst at most; what became
-due meanwhile then leaves at once: a notice, and the data behind it.  So both arrive together, and what their
-arrivals let other connections send comes in the order that is said below.
+saved up to a burst.  Where the processors rested, its timer wakes it late, by a burst at most.  Whatever is
+due by then leaves at once, such as a notice and the data behind it, and both arrive at the same moment.
 
 A rank hands TCP messages: items, which are what it sends without a break, and notices.  TCP makes segments of
 them, and how many of these are under way is bounded by the bytes of its own that a connection has in queues:
@@ -57,20 +56,18 @@ slow start, for a connection begins with ten packets once in a run (emu.network.
 from collections import deque
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from math import ceil, floor, inf
+from math import ceil, inf
 from typing import NamedTuple
 
 from gradwire.planning.model.hosts import POLLED_S
 from gradwire.planning.model.network import EventKind, NetworkEvent
+from gradwire.planning.model.socketbuffer import SEGMENT_OVERHEAD_NBYTES, Socket
 from gradwire.traces.framing.gloo import PREAMBLE_NBYTES
 
 SAME_TIME_S = 1e-12  # times that differ by less are the same, but for rounding
 ROUNDING_NBYTES = 0.01  # what rounding may leave of bytes that have arrived
 GOLDEN = 0.6180339887498949  # the fractions of its multiples lie as evenly as can be (Weyl)
 SMALL_QUEUE_SEGMENTS = 2
-# struct sk_buff, skb_shared_info and room for headers (`SKB_TRUESIZE` in linux/skbuff.h): 256, 320, and 256
-# to 320.  With 796 to 898 a sender waits until 10 segments of 4,344 bytes have left its 128 KiB, as measured.
-SEGMENT_OVERHEAD_NBYTES = 864
 # Windows of 23 to 33 packets were seen in replays.  Of the messages of 15 packets in ten live trainings 12
 # % were cut on a leaf-spine, 14 and 15 % on a star, 21 and 28 % on a fat-tree, 20 and 47 % on a BiGraph;
 # windows of up to 48 packets cut 28 %.
@@ -100,32 +97,6 @@ class _Segment(NamedTuple):
 class _Message(NamedTuple):
     nbytes: float
     event: NetworkEvent  # what its arrival is
-
-
-class Socket(NamedTuple):
-    """How many of a connection's bytes a sender's full socket holds, and how many leave it before the sender
-    that filled it goes on.
-    """
-
-    full_nbytes: float
-    freed_nbytes: float
-
-    @classmethod
-    def of(cls, buffer_nbytes: float, segment_nbytes: float) -> "Socket":
-        """Of so much of the kernel's memory; with none of it each byte is gone when it has arrived."""
-        if not buffer_nbytes:
-            return cls(0.0, 1.0)
-        weight = segment_nbytes + SEGMENT_OVERHEAD_NBYTES
-        n_full, n_left = ceil(buffer_nbytes / weight), floor(buffer_nbytes * 2 / 3 / weight)
-        return cls(n_full * segment_nbytes, (n_full - n_left) * segment_nbytes)
-
-    def taken_nbytes(self, filled_from_nbytes: float, written_nbytes: float) -> float:
-        """How much has left when all that is written is in the socket, or has left as well.
-
-        `filled_from_nbytes` had left when its sender filled it.
-        """
-        beyond = written_nbytes - filled_from_nbytes - self.full_nbytes
-        return filled_from_nbytes + max(0, ceil(beyond / self.freed_nbytes)) * self.freed_nbytes
 
 
 class SegmentNetwork:

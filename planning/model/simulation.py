@@ -23,7 +23,8 @@ from gradwire.planning.model.hosts import HostCosts
 from gradwire.planning.model.loops import Times
 from gradwire.planning.model.network import Network
 from gradwire.planning.model.progress import Progress
-from gradwire.planning.model.segments import MOST_STEPS, Delays, SegmentNetwork, Socket, n_steps
+from gradwire.planning.model.segments import MOST_STEPS, Delays, SegmentNetwork, n_steps
+from gradwire.planning.model.socketbuffer import Socket
 from gradwire.planning.plan import Flow, flow_numbers
 from gradwire.planning.transport import (
     BURST_FRAMES,

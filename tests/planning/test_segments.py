@@ -10,13 +10,13 @@ from gradwire.planning.model.hosts import LATE_S, POLLED_S, RELEASE_S, HostCosts
 from gradwire.planning.model.network import EventKind, NetworkEvent
 from gradwire.planning.model.segments import (
     EARLY_SHARE,
-    SEGMENT_OVERHEAD_NBYTES,
     WINDOW_PACKETS,
     Delays,
     SegmentNetwork,
     n_steps,
 )
 from gradwire.planning.model.simulation import simulate
+from gradwire.planning.model.socketbuffer import SEGMENT_OVERHEAD_NBYTES
 from gradwire.planning.transport import BURST_FRAMES
 from gradwire.traces.framing.gloo import PREAMBLE_NBYTES
 from gradwire.traces.schedules.schedule import Gate, Op, Schedule
