@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
 
 import pytest
 
@@ -81,10 +82,23 @@ def test_a_packet_that_one_of_the_two_does_not_know_is_reported(tmp_path: Path) 
     )
 
 
-def test_a_file_of_another_length_is_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("part_nbytes", [0, 9])
+def test_a_file_of_another_length_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_nbytes: int
+) -> None:
+    """Also where tshark has said that the file is cut off, and ended, before its packets are compared."""
+    theirs_of = verifying.theirs_of
+
+    def slowly(theirs: object) -> dict[str, object]:
+        sleep(0.5)
+        return theirs_of(theirs)
+
+    monkeypatch.setattr(verifying, "theirs_of", slowly)
     packets = made(tmp_path)
-    packets.path.write_bytes(packets.path.read_bytes()[: 24 + 16 + len(tcp(A, B, 5, b"abc"))])
+    first_nbytes = 24 + 16 + len(tcp(A, B, 5, b"abc"))
+    packets.path.write_bytes(packets.path.read_bytes()[: first_nbytes + part_nbytes])
     assert verify(packets.path, packets, 9) == ["packets: tshark reads 1, gradwire 3"]
+    gc.collect()
 
 
 def test_the_first_difference_ends_the_command_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
