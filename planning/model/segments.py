@@ -112,7 +112,7 @@ class SegmentNetwork:
         *,
         segment_nbytes: float,
         packet_nbytes: float,
-        burst_nbytes: float,
+        bursts_s: Sequence[float],
         buffer_nbytes: float,
         lone_nbytes: float,
         delays: Delays,
@@ -121,11 +121,11 @@ class SegmentNetwork:
         self._capacity = capacity
         self._segment_nbytes = segment_nbytes
         self._half_windows = [packet_nbytes * count / 2 for count in WINDOW_PACKETS]
-        self._burst_nbytes = burst_nbytes
         self._socket = Socket.of(buffer_nbytes, segment_nbytes)
         self._lone_nbytes = lone_nbytes
         # From when on each port may send.  All were idle before, and have saved a burst.
-        self._free_s = [-burst_nbytes / each for each in capacity]
+        self._free_s = [-burst_s for burst_s in bursts_s]
+        self._bursts_s = bursts_s
         self._queues: list[deque[tuple[_Segment, int]]] = [deque() for _ in capacity]  # and hop of its path
         self._due: list[tuple[float, int]] = []  # (when, port): it has something to send and may
         self._handed_over: dict[int, list[_Message]] = {}  # just now
@@ -149,7 +149,6 @@ class SegmentNetwork:
         self._released: list[int] = []  # connections whose segments arrived while they had more to send
         self._release_s = inf  # when they send it
         self._late_s = delays.late_s
-        self._bursts_s = [burst_nbytes / each for each in capacity]
         self._n_rests = 0
         self._last_s = -inf  # when anything last happened, in the network or at a rank, on any processor
         # On faster links more segments are under way (a millisecond's worth), and none waits for the tasklet.
@@ -291,7 +290,7 @@ class SegmentNetwork:
     def _occupy(self, link: int, nbytes: float, now_s: float) -> float:
         """Until when a port may send nothing more after these bytes."""
         capacity, free_s = self._capacity[link], self._free_s[link]
-        saved_s = now_s - self._burst_nbytes / capacity
+        saved_s = now_s - self._bursts_s[link]
         begins_s = max(free_s, saved_s)
         occupied = max(nbytes, self._lone_nbytes)
         self._free_s[link] = free_s = begins_s + occupied / capacity

@@ -27,9 +27,9 @@ from gradwire.planning.model.segments import MOST_STEPS, Delays, SegmentNetwork,
 from gradwire.planning.model.socketbuffer import Socket
 from gradwire.planning.plan import Flow, flow_numbers
 from gradwire.planning.transport import (
-    BURST_FRAMES,
     TCP_HEADERS_NBYTES,
     buffered_nbytes,
+    burst_nbytes,
     fabric_transport,
     payload_efficiency,
     tcp_payload_nbytes,
@@ -166,7 +166,7 @@ def _network(
         capacity,
         segment_nbytes=_whole_packets(hosts.segment_nbytes, packet_nbytes),
         packet_nbytes=packet_nbytes,
-        burst_nbytes=BURST_FRAMES * fabric.frame_nbytes * eta,
+        bursts_s=[burst_nbytes(each / eta, fabric.frame_nbytes) * eta / each for each in capacity],
         buffer_nbytes=hosts.buffer_nbytes,
         delays=Delays(hosts.release_s, hosts.late_s),
         lone_nbytes=(PREAMBLE_NBYTES + TCP_HEADERS_NBYTES + ETHERNET_NBYTES) * eta,

@@ -38,6 +38,14 @@ def test_both_ends_of_every_cable_have_the_fabrics_mtu_and_ports_let_two_full_fr
     assert set(bursts) == {(name, str(2 * 9014)) for name in ("burst", "cburst", "quantum")}
 
 
+def test_a_fast_port_may_save_what_its_timer_can_be_late() -> None:
+    """100 us: 12,500 bytes at 1 Gb/s, where two frames last 24 us."""
+    fabric = parse_fabric("star:hosts=2,rate=1G")
+    ports = [line for end in fabric.peers for line in lines_of(fabric, end, 1)]
+    bursts = Counter(re.findall(r" (c?burst|quantum) (\d+)", "\n".join(ports)))
+    assert set(bursts) == {(name, "12500") for name in ("burst", "cburst", "quantum")}
+
+
 def test_host_ends_are_made_in_their_hosts_and_switch_ends_come_up() -> None:
     lines = list(shaping.links_batch(FABRIC, TRANSPORT, PID_OF))
     (made,) = [line for line in lines if "h3-eth0" in line]
