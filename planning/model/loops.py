@@ -4,7 +4,7 @@ Plain functions on lists or arrays, which `compile_loops` lets numba compile.  T
 numba keeps what it compiled by the file of the outermost function: it would not notice new loops in another.
 """
 
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heapify, heappop, heapreplace
 from math import inf
 from typing import Any, NamedTuple
 
@@ -20,7 +20,8 @@ NONE = -1
 ROUNDING_NBYTES = 1e-3  # what rounding may leave of bytes that have left
 LESS = 1 - 1e-9  # what is less than this of a rate is less, whatever rounding does
 LOOPS = (  # those that others call come first
-    "start", "stop", "lower_bound", "reach", "everything", "settle", "fill", "_pass", "_touch", "_take",
+    "start", "stop", "lower_bound", "reach", "everything", "settle", "fill", "_set_timer",
+    "_take_timer", "_pass", "_touch", "_take",
     "_leave", "_finish", "_open", "_release", "_begin", "_share", "run",
 )  # fmt: skip
 
@@ -308,28 +309,74 @@ def fill(n_links: int, n_flows: int, cabling: Cabling, state: State) -> int:
     return n_changed
 
 
-Timers = list[tuple[float, int]]
-"""(when, what): first the numbers of gates that open, then those of sends that leave."""
+class Timers(NamedTuple):
+    """A heap of (when, what), as heapq keeps one: first the numbers of gates that open, then those of sends
+    that leave.  `n` says how many there are; with none, the first is due never.
+
+    Arrays, since numba counts who holds a list each time that it takes one of its elements.
+    """
+
+    due_s: Floats
+    what: Ints
+    n: Ints
+
+
+def _set_timer(timers: Timers, due_s: float, what: int) -> None:
+    heap_s, heap_what, n = timers.due_s, timers.what, timers.n
+    at = n[0]
+    n[0] += 1
+    while at:
+        above = (at - 1) >> 1
+        if heap_s[above] < due_s or (heap_s[above] == due_s and heap_what[above] < what):
+            break
+        heap_s[at], heap_what[at] = heap_s[above], heap_what[above]
+        at = above
+    heap_s[at], heap_what[at] = due_s, what
+
+
+def _take_timer(timers: Timers) -> int:
+    """What is due first."""
+    heap_s, heap_what, n = timers.due_s, timers.what, timers.n
+    n[0] -= 1
+    found, due_s, what = heap_what[0], heap_s[n[0]], heap_what[n[0]]
+    heap_s[n[0]] = inf
+    at, below = 0, 1
+    while below < n[0]:
+        other = below + 1
+        if other < n[0] and (
+            heap_s[other] < heap_s[below]
+            or (heap_s[other] == heap_s[below] and heap_what[other] < heap_what[below])
+        ):
+            below = other
+        if due_s < heap_s[below] or (due_s == heap_s[below] and what < heap_what[below]):
+            break
+        heap_s[at], heap_what[at] = heap_s[below], heap_what[below]
+        at, below = below, 2 * below + 1
+    if n[0]:
+        heap_s[at], heap_what[at] = due_s, what
+    return int(found)
 
 
 def run(model: Model) -> None:
     """Go from one thing that happens to the next until nothing will."""
     gates, sending = model.gates, model.sending
     n_gates = len(gates.part)
-    timers = [(inf, NONE)]
+    n_timers = n_gates + len(sending.waits) + 1
+    timers = Timers(np.empty(n_timers), np.empty(n_timers, np.int64), np.zeros(1, np.int64))
+    timers.due_s[0] = inf
     for gate in range(n_gates):
         if not gates.waits[gate]:
-            heappush(timers, (gates.gap_s[gate], gate))
+            _set_timer(timers, gates.gap_s[gate], gate)
     for send in range(len(sending.waits)):
         if not sending.waits[send]:
             model.times.ready_s[send] = 0.0
-            heappush(timers, (model.latency_s, n_gates + send))
+            _set_timer(timers, model.latency_s, n_gates + send)
     ended = np.empty(len(sending.waits), np.int64)
     now_s = 0.0
     while True:
         _begin(model, timers, ended, now_s)
         _share(model, now_s)
-        next_s = min(timers[0][0], model.flows.due_s.min())
+        next_s = min(timers.due_s[0], model.flows.due_s.min())
         if next_s == inf:
             return
         now_s = max(now_s, next_s)
@@ -342,8 +389,8 @@ def _begin(model: Model, timers: Timers, ended: Ints, now_s: float) -> None:
     flows = model.flows
     head, tail, end, after, queued = flows.head, flows.tail, flows.end, flows.after, flows.queued
     passed, since_s, rate = flows.passed, flows.since_s, flows.rate
-    while timers[0][0] <= now_s + SAME_TIME_S:
-        number = heappop(timers)[1]
+    while timers.due_s[0] <= now_s + SAME_TIME_S:
+        number = _take_timer(timers)
         if number < n_gates:
             _open(model, timers, number, now_s)
             continue
@@ -372,15 +419,19 @@ def _open(model: Model, timers: Timers, gate: int, now_s: float) -> None:
         waits[send] -= 1
         if not waits[send]:
             model.times.ready_s[send] = now_s
-            heappush(timers, (now_s + model.latency_s, len(gates.part) + send))
-    _finish(gates.part[gate], timers, gates.left, gates.opens, gates.waits, gates.gap_s, now_s)
+            _set_timer(timers, now_s + model.latency_s, len(gates.part) + send)
+    part = gates.part[gate]
+    if part != NONE:
+        gates.left[part] -= 1
+        if not gates.left[part]:
+            _finish(part, timers, gates, now_s)
 
 
 def _release(model: Model, timers: Timers, ended: Ints, now_s: float) -> None:
     """Let go on what waits for sends that have ended."""
     ends_s, ready_s, latency_s = model.times.ends_s, model.times.ready_s, model.latency_s
     sending, gates = model.sending, model.gates
-    waits, src_part, dst_part = sending.waits, sending.src_part, sending.dst_part
+    waits, src_part, dst_part, left = sending.waits, sending.src_part, sending.dst_part, gates.left
     first, released, n_gates = sending.releases.at, sending.releases.values, len(gates.part)
     for send in ended:
         ends_s[send] = now_s
@@ -389,27 +440,21 @@ def _release(model: Model, timers: Timers, ended: Ints, now_s: float) -> None:
             waits[other] -= 1
             if not waits[other]:
                 ready_s[other] = now_s
-                heappush(timers, (now_s + latency_s, n_gates + other))
-        if src_part[send] != NONE:
-            _finish(src_part[send], timers, gates.left, gates.opens, gates.waits, gates.gap_s, now_s)
-        if dst_part[send] != NONE:
-            _finish(dst_part[send], timers, gates.left, gates.opens, gates.waits, gates.gap_s, now_s)
+                _set_timer(timers, now_s + latency_s, n_gates + other)
+        for part in (src_part[send], dst_part[send]):
+            if part != NONE:
+                left[part] -= 1
+                if not left[part]:
+                    _finish(part, timers, gates, now_s)
 
 
-def _finish(
-    part: int, timers: Timers, left: Ints, opens: Lists, waits: Ints, gap_s: Floats, now_s: float
-) -> None:
-    """One thing less that a part, if it is one, waits for."""
-    if part == NONE:
-        return
-    left[part] -= 1
-    if left[part]:
-        return
-    for at in range(opens.at[part], opens.at[part + 1]):
-        gate = opens.values[at]
-        waits[gate] -= 1
-        if not waits[gate]:
-            heappush(timers, (now_s + gap_s[gate], gate))
+def _finish(part: int, timers: Timers, gates: Gates, now_s: float) -> None:
+    """A part is over."""
+    for at in range(gates.opens.at[part], gates.opens.at[part + 1]):
+        gate = gates.opens.values[at]
+        gates.waits[gate] -= 1
+        if not gates.waits[gate]:
+            _set_timer(timers, now_s + gates.gap_s[gate], gate)
 
 
 def _leave(flows: Connections, ended: Ints, now_s: float) -> int:
