@@ -12,8 +12,9 @@ from gradwire.planning.fabrics.paths import access_switch, distances
 TCP_HEADERS_NBYTES = 20 + 20 + 12  # IPv4, TCP and its timestamp option (RFC 7323, appendix A)
 
 CONGESTION_CONTROL = "cubic"
-BURST_FRAMES = 2  # that a port may send at once, at least
-BURST_S = 100e-6  # and how late its timer may be without loss of rate: it is 20 to 80 us late at times
+# What a port may send at once: for so long at its rate, or so many frames if these last longer.  Its timer is
+# late at times (LATE_S of planning.model.hosts), and what is later than the burst is lost to the rate.
+BURST_S, BURST_FRAMES = 100e-6, 2
 SEGMENT_S = 0.002  # a store-and-forward hop costs one segment; below 1 ms the CPU becomes the bottleneck
 MAX_SEGMENTS_PER_S = 8000  # of all hosts together: what two cores carry with a sixth of their time to spare
 # Five hops hold one each; ACKs come back ahead of data.  Where Linux sizes sockets, 64 to 190 KB are under
@@ -22,10 +23,12 @@ RECEIVE_WINDOW_SEGMENTS = 5
 MIN_RCVBUF_NBYTES = 128 * 1024
 MAX_RCVBUF_NBYTES = 4 * 1024 * 1024
 MAX_GSO_NBYTES = 64 * 1024
+MIN_UNSENT_NBYTES = 256 * 1024
+SEGMENTS_IN_PORTS = 2  # of a connection, as TCP small queues let them
 
 
-def burst_nbytes(nbytes_per_s: float, frame_nbytes: int) -> int:
-    """What a port that was idle may send at once: BURST_S at its rate, BURST_FRAMES at least.
+def port_burst_nbytes(nbytes_per_s: float, frame_nbytes: int) -> int:
+    """What a port that was idle may send at once.
 
     With two frames, which last 24 us at 1 Gb/s, a port there was 1.5 % slower than its rate.
     """
@@ -86,6 +89,22 @@ def transport_for(
 def buffered_nbytes(sndbuf_nbytes: int) -> int:
     """The memory that a sender's socket has if SO_SNDBUF was set to so much; Linux doubles it (socket(7))."""
     return 2 * sndbuf_nbytes
+
+
+def unsent_nbytes(transport: Transport) -> int:
+    """What a rank hands to TCP of one connection before it is sent, at most (TCP_NOTSENT_LOWAT): 2 ms of the
+    rate.  TCP asks for more when half of it is left.
+
+    To copy a whole buffer, 1.2 MB at 1 Gb/s, takes half a millisecond of a processor, in which other ranks
+    begin nothing.
+    """
+    return max(MIN_UNSENT_NBYTES, transport.rcvbuf_nbytes // RECEIVE_WINDOW_SEGMENTS)
+
+
+def held_nbytes(transport: Transport) -> int:
+    """The memory that a rank's sends fill before it has to wait: the buffer, or less if it is large."""
+    most = unsent_nbytes(transport) + SEGMENTS_IN_PORTS * transport.gso_max_nbytes
+    return min(buffered_nbytes(transport.sndbuf_nbytes), most)
 
 
 def fabric_transport(fabric: Fabric) -> Transport:

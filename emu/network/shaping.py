@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gradwire.planning.fabrics.fabric import Egress, Fabric, Link, interface
 from gradwire.planning.machines.part import Part
-from gradwire.planning.transport import Transport, burst_nbytes
+from gradwire.planning.transport import Transport, port_burst_nbytes
 from gradwire.planning.trees.tree import Tree, child_ports
 
 LINK_GROUP = 71  # `ip link delete group 71` would remove every link of ours
@@ -86,7 +86,7 @@ def port_shape(
     """
     link = fabric.cables[end]
     queues = AUTO_QUEUE_MIN_NBYTES, queue_nbytes(link, transport, flows_at_port, windows_nbytes)
-    burst = burst_nbytes(link.rate_bps / 8, fabric.frame_nbytes)
+    burst = port_burst_nbytes(link.rate_bps / 8, fabric.frame_nbytes)
     return PortShape(link.rate_bps, burst, queues, egress_delay_ns(fabric, end))
 
 

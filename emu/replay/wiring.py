@@ -6,15 +6,13 @@ from collections.abc import Iterable
 from gradwire.emu.replay.connection import PeerLost, RankConnection
 from gradwire.planning.fabrics.fabric import AGGREGATOR_IP, BROADCAST_IP
 from gradwire.planning.plan import Flow, Plan
+from gradwire.planning.transport import unsent_nbytes
 from gradwire.planning.trees.tree import Tree
 from gradwire.traces.framing.gloo import HELLO_NBYTES
 
 CONNECT_S = 20.0
 _BACKLOG = 64
-_TCP_NOTSENT_LOWAT = 25  # linux/tcp.h
-# That a rank has ready for its port, 2 ms of a link of 1 Gb/s; a socket's buffer has less up to 200 Mb/s.  To
-# copy a whole buffer of a faster link takes half a millisecond of a processor that others wait for to begin.
-_MOST_UNSENT_NBYTES = 256 * 1024
+_TCP_NOTSENT_LOWAT = 25  # linux/tcp.h; the socket module has no name for it
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33  # asm-generic/socket.h: beyond the machine's limits, for root
 _PACKET_OVERHEAD_NBYTES = 1024  # the kernel's own, of a packet in a socket's buffer
 
@@ -52,7 +50,7 @@ def connect(plan: Plan, rank: int, listening: Iterable[socket.socket]) -> list[R
     for connection in connections:
         connection.sock.settimeout(0)
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.sock.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, _MOST_UNSENT_NBYTES)
+        connection.sock.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, unsent_nbytes(plan.transport))
     return connections
 
 

@@ -11,7 +11,7 @@ from math import inf
 from random import Random
 from typing import NamedTuple
 
-from gradwire.planning.transport import Transport, buffered_nbytes
+from gradwire.planning.transport import Transport, held_nbytes
 
 # How long after an arrival what it releases leaves, with segments (planning.model.segments).  Of the segments
 # that left within 60 µs of one in live jobs, the middle half left 14 to 32 µs after it on one machine (800 of
@@ -66,7 +66,7 @@ def costs_with(
         message_s,
         n_cpus,
         segment_nbytes=transport.gso_max_nbytes,
-        buffer_nbytes=buffered_nbytes(transport.sndbuf_nbytes),
+        buffer_nbytes=held_nbytes(transport),
         wake_s=wake_s,
     )
 

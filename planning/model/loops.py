@@ -20,9 +20,9 @@ NONE = -1
 ROUNDING_NBYTES = 1e-3  # what rounding may leave of bytes that have left
 LESS = 1 - 1e-9  # what is less than this of a rate is less, whatever rounding does
 LOOPS = (  # those that others call come first
-    "start", "stop", "lower_bound", "reach", "everything", "settle", "fill", "_set_timer",
-    "_take_timer", "_pass", "_touch", "_take",
-    "_leave", "_finish", "_open", "_release", "_begin", "_share", "run",
+    "start", "stop", "lower_bound", "reach", "everything", "settle", "fill", "no_timers",
+    "_set_timer", "_take_timer", "_pass", "_touch", "_take", "_leave", "_end_part", "_open", "_release",
+    "_begin", "_share", "run",
 )  # fmt: skip
 
 
@@ -311,7 +311,7 @@ def fill(n_links: int, n_flows: int, cabling: Cabling, state: State) -> int:
 
 class Timers(NamedTuple):
     """A heap of (when, what), as heapq keeps one: first the numbers of gates that open, then those of sends
-    that leave.  `n` says how many there are; with none, the first is due never.
+    that leave.  `n` says how many there are; with none, the first is never due.
 
     Arrays, since numba counts who holds a list each time that it takes one of its elements.
     """
@@ -319,6 +319,13 @@ class Timers(NamedTuple):
     due_s: Floats
     what: Ints
     n: Ints
+
+
+def no_timers(n_room: int) -> Timers:
+    """None yet, with room for so many."""
+    due_s = np.empty(n_room + 1)
+    due_s[0] = inf
+    return Timers(due_s, np.empty(n_room + 1, np.int64), np.zeros(1, np.int64))
 
 
 def _set_timer(timers: Timers, due_s: float, what: int) -> None:
@@ -361,9 +368,7 @@ def run(model: Model) -> None:
     """Go from one thing that happens to the next until nothing will."""
     gates, sending = model.gates, model.sending
     n_gates = len(gates.part)
-    n_timers = n_gates + len(sending.waits) + 1
-    timers = Timers(np.empty(n_timers), np.empty(n_timers, np.int64), np.zeros(1, np.int64))
-    timers.due_s[0] = inf
+    timers = no_timers(n_gates + len(sending.waits))
     for gate in range(n_gates):
         if not gates.waits[gate]:
             _set_timer(timers, gates.gap_s[gate], gate)
@@ -424,7 +429,7 @@ def _open(model: Model, timers: Timers, gate: int, now_s: float) -> None:
     if part != NONE:
         gates.left[part] -= 1
         if not gates.left[part]:
-            _finish(part, timers, gates, now_s)
+            _end_part(part, timers, gates, now_s)
 
 
 def _release(model: Model, timers: Timers, ended: Ints, now_s: float) -> None:
@@ -445,11 +450,13 @@ def _release(model: Model, timers: Timers, ended: Ints, now_s: float) -> None:
             if part != NONE:
                 left[part] -= 1
                 if not left[part]:
-                    _finish(part, timers, gates, now_s)
+                    _end_part(part, timers, gates, now_s)
 
 
-def _finish(part: int, timers: Timers, gates: Gates, now_s: float) -> None:
-    """A part is over."""
+def _end_part(part: int, timers: Timers, gates: Gates, now_s: float) -> None:
+    """Let go on what waits for a part that is over.  Who calls this counts what it waits for: numba counts
+    who holds each array of what a function is given, which takes longer than all else at the end of a send.
+    """
     for at in range(gates.opens.at[part], gates.opens.at[part + 1]):
         gate = gates.opens.values[at]
         gates.waits[gate] -= 1

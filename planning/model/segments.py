@@ -3,8 +3,9 @@
 A port shapes by a token bucket (HTB): it lets a segment go at once when it may send at all, and then nothing
 more until the time that the segment takes on its link is over.  So a lone segment crosses any number of
 idle links in no time, and what comes next waits, at each of them, for what it owes.  A port that was idle has
-saved up to a burst.  Where the processors rested, its timer wakes it late, by a burst at most.  Whatever is
-due by then leaves at once, such as a notice and the data behind it, and both arrive at the same moment.
+saved up to a burst.  Where the processors rested, its timer wakes it late, by less than a burst: it keeps its
+rate.  Whatever is due by then leaves at once, such as a notice and the data behind it, and both arrive at
+the same moment.
 
 A rank hands TCP messages: items, which are what it sends without a break, and notices.  TCP makes segments of
 them, and how many of these are under way is bounded by the bytes of its own that a connection has in queues:
@@ -189,8 +190,7 @@ class SegmentNetwork:
         if self._last_s + POLLED_S < next_s < inf:
             low_s, high_s = self._late_s
             late_s = low_s + (high_s - low_s) * (self._n_rests * GOLDEN % 1)
-            # A port that is later than a burst would lose its rate: what it loses is in the rates already.
-            next_s = min(due_s + min(late_s, self._bursts_s[link]) for due_s, link in self._due)
+            next_s += late_s
         if self._woken and self._woken[0][0] < next_s:
             next_s = self._woken[0][0]
         return min(next_s, self._release_s)

@@ -28,10 +28,10 @@ from gradwire.planning.model.socketbuffer import Socket
 from gradwire.planning.plan import Flow, flow_numbers
 from gradwire.planning.transport import (
     TCP_HEADERS_NBYTES,
-    buffered_nbytes,
-    burst_nbytes,
     fabric_transport,
+    held_nbytes,
     payload_efficiency,
+    port_burst_nbytes,
     tcp_payload_nbytes,
 )
 from gradwire.planning.trees.tree import Tree
@@ -159,14 +159,14 @@ def _network(
             return FluidNetwork(numbered, capacity)
         transport = fabric_transport(fabric)
         segment_nbytes = _whole_packets(transport.gso_max_nbytes, packet_nbytes)
-        socket = Socket.of(buffered_nbytes(transport.sndbuf_nbytes), segment_nbytes)
+        socket = Socket.of(held_nbytes(transport), segment_nbytes)
         return FluidNetwork(numbered, capacity, socket)
     return SegmentNetwork(
         numbered,
         capacity,
         segment_nbytes=_whole_packets(hosts.segment_nbytes, packet_nbytes),
         packet_nbytes=packet_nbytes,
-        bursts_s=[burst_nbytes(each / eta, fabric.frame_nbytes) * eta / each for each in capacity],
+        bursts_s=[port_burst_nbytes(each / eta, fabric.frame_nbytes) * eta / each for each in capacity],
         buffer_nbytes=hosts.buffer_nbytes,
         delays=Delays(hosts.release_s, hosts.late_s),
         lone_nbytes=(PREAMBLE_NBYTES + TCP_HEADERS_NBYTES + ETHERNET_NBYTES) * eta,

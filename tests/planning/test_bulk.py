@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from heapq import heappop, heappush
+from random import Random
 
 import numpy as np
 import pytest
@@ -113,6 +115,25 @@ def test_what_never_begins_is_named(gates: Sequence[Gate], said: str) -> None:
     stuck = replace(plan, schedule=replace(plan.schedule, gates=tuple(gates)))
     with pytest.raises(ValueError, match=said):
         simulated(stuck)
+
+
+@pytest.mark.usefixtures("in_columns")
+@pytest.mark.parametrize("seed", range(20))
+def test_timers_are_taken_in_the_order_of_a_heap(seed: int) -> None:
+    """Many are due at the same time, and there are none in between."""
+    random = Random(seed)
+    timers, expected = loops.no_timers(200), list[tuple[float, int]]()
+    for what in random.sample(range(200), 200):
+        due_s = random.randrange(8) / 8
+        loops._set_timer(timers, due_s, what)
+        heappush(expected, (due_s, what))
+        while expected and random.random() < 0.52:
+            assert timers.due_s[0] == expected[0][0]
+            assert loops._take_timer(timers) == heappop(expected)[1]
+        assert timers.n[0] == len(expected)
+    while expected:
+        assert loops._take_timer(timers) == heappop(expected)[1]
+    assert timers.due_s[0] == np.inf
 
 
 def test_compiled_loops_do_the_same() -> None:

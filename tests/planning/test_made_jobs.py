@@ -73,7 +73,7 @@ def test_a_centre_with_a_lock_serves_one_worker_after_the_other(
 
     That is of a centre that is free when its answer has arrived, so sockets hold nothing here.
     """
-    monkeypatch.setattr("gradwire.planning.model.simulation.buffered_nbytes", lambda _: 0)
+    monkeypatch.setattr("gradwire.planning.model.simulation.held_nbytes", lambda _: 0)
     nbytes = MIB // 2
     exchange_s = 2 * (n_messages * ALPHA_S + nbytes * BETA_S)
     period_s = max(T_S + exchange_s, n_workers * exchange_s)

@@ -145,18 +145,34 @@ def test_a_notice_waits_for_more_data_where_ports_are_late(late_s: float) -> Non
     assert (found[NetworkEvent(EventKind.NOTICE, 8)] > found[arrived(0)]) == (late_s > 0)
 
 
-def test_a_fast_port_is_not_as_late_as_a_slow_one() -> None:
-    """The burst of port 0 is worth 40 ms, that of port 1 only 4; both are due at nearly the same time."""
-    made = network([[0], [0], [1], [1]], [SLOW / 2.5, FAST], burst=400, late_s=0.03)
-    slow_due_s, fast_due_s = (S - 400) / SLOW * 2.5, (S - 400) / FAST
-    begun_s = slow_due_s - fast_due_s + 0.001
-    handed = [(0.0, 0, 0, S), (0.001, 1, 1, S), (begun_s, 2, 2, S), (begun_s, 3, 3, S)]
-    assert times_s(made, handed)[arrived(3)] == pytest.approx(begun_s + fast_due_s + 400 / FAST)
+def test_a_port_that_is_late_keeps_its_rate() -> None:
+    found = times_s(network([[0]], [FAST], burst=400, late_s=400 / FAST), [(1.0, 0, 0, 1000 * S)])
+    assert found[arrived(0)] == pytest.approx(1.0 + 999 * S / FAST)  # the last one is late
 
 
-def test_no_port_is_so_late_that_it_loses_its_rate() -> None:
-    found = times_s(network([[0]], [FAST], burst=400, late_s=1.0), [(1.0, 0, 0, 1000 * S)])
-    assert found[arrived(0)] == pytest.approx(1.0 + 999 * S / FAST)  # the last is later by a whole burst
+TWO_FRAMES_S = 2 * 1514 * 8 / 100e6
+
+
+@pytest.mark.parametrize(
+    ("rates", "slowest_bps", "burst_s"),
+    [
+        ("rate=100M,uplink_rate=1G", 100e6, TWO_FRAMES_S),
+        ("rate=1G,uplink_rate=100M", 100e6, TWO_FRAMES_S),
+        ("rate=1G,uplink_rate=1G", 1e9, 100e-6),
+    ],
+)
+def test_ports_of_a_fabric_have_saved_100_us_or_two_frames(
+    rates: str, slowest_bps: float, burst_s: float
+) -> None:
+    """The first of four segments goes at once after its announcement of 114 bytes, the last when its port
+    has sent what no burst paid for.
+    """
+    message = 0, 1, 4 * 14_480 - PREAMBLE_NBYTES
+    plan = schedule_plan(f"leaf-spine:leaves=2,spines=1,hosts=1,{rates}", messages(2, [message]))
+    hosts = HostCosts(0.0, 0.0, 0.0, 64, 14_480, 0, release_s=0.0, late_s=(0.0, 0.0))
+    found = simulate(plan.fabric, plan.flows, plan.schedule, eta=PAYLOAD_EFFICIENCY, hosts=hosts)
+    sent_s = (114 + 3 * 14_480 / PAYLOAD_EFFICIENCY) * 8 / slowest_bps
+    assert found.ends_s[0] == pytest.approx(sent_s - burst_s)
 
 
 def test_a_notice_waits_at_each_port_for_what_that_owes() -> None:

@@ -4,14 +4,20 @@ import pytest
 
 from gradwire.emu.network.shaping import links_batch
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.model.hosts import LATE_S
 from gradwire.planning.transport import (
+    BURST_S,
     MAX_GSO_NBYTES,
     MIN_RCVBUF_NBYTES,
+    buffered_nbytes,
     fabric_transport,
+    held_nbytes,
     longest_round_trip_s,
     payload_efficiency,
+    port_burst_nbytes,
     tcp_payload_nbytes,
     transport_for,
+    unsent_nbytes,
 )
 
 
@@ -82,3 +88,30 @@ def test_a_delay_that_is_long_makes_room_for_what_is_under_way() -> None:
     near, far = (fabric_transport(parse_fabric(f"star:hosts=2,delay={delay}")) for delay in ("0", "5ms"))
     assert (near.rcvbuf_nbytes, far.rcvbuf_nbytes) == (MIN_RCVBUF_NBYTES, 375_000)
     assert near.gso_max_nbytes == far.gso_max_nbytes
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "frame_nbytes", "burst_nbytes"),
+    [
+        (1e6, 1514, 3028),
+        (242e6, 1514, 3028),
+        (243e6, 1514, 3037),
+        (1e9, 1514, 12_500),
+        (1e9, 9014, 18_028),
+        (100e9, 1514, 1_250_000),
+    ],
+)
+def test_a_port_saves_two_frames_or_100_us(rate_bps: float, frame_nbytes: int, burst_nbytes: int) -> None:
+    assert port_burst_nbytes(rate_bps / 8, frame_nbytes) == burst_nbytes
+
+
+def test_a_port_saves_more_than_its_timer_is_late() -> None:
+    assert LATE_S[1] < BURST_S
+
+
+def test_of_a_large_socket_only_2_ms_are_not_sent() -> None:
+    small, large = (fabric_transport(parse_fabric(f"star:hosts=8,rate={rate}")) for rate in ("200M", "1G"))
+    assert held_nbytes(small) == buffered_nbytes(small.sndbuf_nbytes) == 250_000 < unsent_nbytes(small)
+    assert unsent_nbytes(large) == 256 * 1024
+    assert held_nbytes(large) == 256 * 1024 + 2 * 65_536 < buffered_nbytes(large.sndbuf_nbytes)
+    assert unsent_nbytes(fabric_transport(parse_fabric("star:hosts=8,rate=2G"))) == 500_000

@@ -8,12 +8,13 @@ import pytest
 from gradwire.emu.kernel import rtnetlink
 from gradwire.emu.network import htb
 from gradwire.emu.network.shaping import PortShape, port_batch
+from gradwire.planning.transport import port_burst_nbytes
 from tests.real.inside import inside
 
 pytestmark = pytest.mark.real
 
 SHAPES = [  # 10 Gb/s is the largest rate that 32 bits hold as bytes; 40 and 100 need 64
-    (rate_bps, 3 * 1514, (262_144, queue))
+    (rate_bps, port_burst_nbytes(rate_bps / 8, 1514), (262_144, queue))
     for rate_bps, queue in (
         (1_000_000, 262_144),
         (20_000_000, 1_234_567),
@@ -57,4 +58,4 @@ def test_tc_sees_no_difference_between_our_shaping_and_its_own() -> None:
 
 def test_a_port_that_delays_is_left_to_tc() -> None:
     with pytest.raises(ValueError, match="delays"):
-        list(htb.requests(1, PortShape(10**8, 4542, (1, 1), delay_ns=1)))
+        list(htb.requests(1, PortShape(10**8, 3028, (1, 1), delay_ns=1)))

@@ -164,7 +164,7 @@ def test_an_asynchronous_server_serves_each_worker_for_itself(
 
     That is of a server that is free when its pull has arrived, so sockets hold nothing here.
     """
-    monkeypatch.setattr("gradwire.planning.model.simulation.buffered_nbytes", lambda _: 0)
+    monkeypatch.setattr("gradwire.planning.model.simulation.held_nbytes", lambda _: 0)
     made = Workload.model_validate(
         with_ranks(hurried(locks=True), n_workers + 1).workload.model_dump(by_alias=True)
     )

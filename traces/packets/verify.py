@@ -5,7 +5,7 @@ pyshark takes 7 ms for a packet, so this is for the first few hundred.
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -53,13 +53,16 @@ def verify(path: Path, packets: Packets, count: int) -> list[str]:
         with pyshark.FileCapture(
             str(path), keep_packets=False, custom_parameters=["-n", "-c", str(count), *options]
         ) as capture:
-            with suppress(TSharkCrashException):  # so it ends on files cut off, after all whole packets
-                for row, theirs in enumerate(capture):
-                    n_theirs = row + 1
-                    if row < len(packets):
-                        differences += _differences(row, ours_of(packets, row), theirs_of(theirs))
-            # tshark has ended; pyshark would raise the same again when the file is closed and collected
-            capture._running_processes.clear()  # noqa: SLF001 - it has no other way
+            try:
+                # It ends with an error on files that are cut off, after all whole packets.
+                with suppress(TSharkCrashException), closing(iter(capture)) as read:
+                    for row, theirs in enumerate(read):
+                        n_theirs = row + 1
+                        if row < len(packets):
+                            differences += _differences(row, ours_of(packets, row), theirs_of(theirs))
+            finally:
+                # tshark has ended, and pyshark would raise the same again as it closes and collects the file.
+                capture._running_processes.clear()  # noqa: SLF001 - it has no other way
     except TSharkNotFoundException as error:
         raise BadCapture(
             f"{path}: cannot compare it: tshark is not installed: run apt-get install tshark"
