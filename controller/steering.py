@@ -121,15 +121,21 @@ class Steering:
         down = frozenset(self._fabric.cables[each] for each in self._down_ends)
         if down == self._down or not self._reroutes:
             return
-        self._down = down
+        only_returned, self._down = down < self._down, down
         intent = rerouted_intent(self._first, self.intent, down)
-        self._change(intent, "rerouted", since_ns, down=self._names(down))
+        self._change(intent, "rerouted", since_ns, adds_first=only_returned, down=self._names(down))
 
     def _names(self, down: frozenset[Link]) -> list[str]:
         return sorted(link_name(self._fabric, Egress(link.a, link.a_port)) for link in down)
 
-    def _change(self, intent: Intent, event: str, since_ns: int, **values: object) -> None:
+    def _change(
+        self, intent: Intent, event: str, since_ns: int, *, adds_first: bool = False, **values: object
+    ) -> None:
         """Send every switch what is new, and log it once all have carried it out.
+
+        If it `adds_first`, no rule sends packets elsewhere than before until all switches have the rules that
+        they had nothing for: a switch that comes back could not forward what the others send it at once.
+        Where cables failed there is no time for that, and packets are lost anyway.
 
         A tree that moves is gone from every switch before it comes to any: then its slots are free again, and
         nobody adds to half a tree.  All else need not wait for that.
@@ -144,17 +150,22 @@ class Steering:
             for tree in trees:
                 self._log.write("tree_moved" if tree["to"] else "tree_lost", **tree, **values)
 
-        def is_cleared(n_before: int) -> None:
-            if self.intent is intent:
-                self._send_rules(intent.rules, lambda n_rules: done(n_before + n_rules))
-            else:  # a later intent has sent its own rules
+        steps = [self._with_new] if adds_first else []
+        if intent.has_trees:
+            steps.append(self._without_new_trees)
+        steps.append(lambda intent: intent.rules)
+
+        def go_on(n_before: int = 0) -> None:
+            if steps and self.intent is intent:
+                self._send_rules(steps.pop(0)(intent), lambda n_rules: go_on(n_before + n_rules))
+            else:  # a later intent may have sent its own rules
                 done(n_before)
 
         self._n_changing += 1
         if self._rates:
             self._rates.forget_links()
         self._keep_counts({tree["job"] for tree in trees})
-        self._send_rules(self._without_new_trees(intent), is_cleared if intent.has_trees else done)
+        go_on()
 
     def _keep_counts(self, jobs: Collection[object]) -> None:
         """Ask for what these jobs have counted; switches obey in order, so before their rules can go."""
@@ -167,10 +178,15 @@ class Steering:
             if switch.datapath and not there.isdisjoint(jobs):
                 switch.ask(counts_request(switch.datapath), partial(take, name))
 
+    def _with_new(self, intent: Intent) -> Rules:
+        """What the switches have, and those of the intent's rules that they have nothing for, but for trees."""
+        return {
+            name: _with(switch_rules, self._switches[name].table.rules)
+            for name, switch_rules in intent.rules.items()
+        }
+
     def _without_new_trees(self, intent: Intent) -> Rules:
         """The intent's rules, those left out that add up and are not at their switches yet."""
-        if not intent.has_trees:
-            return intent.rules
         return {
             name: _without(switch_rules, self._switches[name].table.rules)
             for name, switch_rules in intent.rules.items()
@@ -187,8 +203,10 @@ class Steering:
                 done(n_rules)
 
         for name, switch in self._switches.items():
-            if switch.table.rules is not rules[name]:  # to look for what differs takes its time
-                n_waiting += 1
+            n_waiting += 1
+            if switch.table.rules is rules[name]:  # to look for what differs takes its time
+                switch.when_done(one_is_done)
+            else:
                 n_rules += switch.update(openflow.table(rules[name], switch.table), one_is_done)
         one_is_done()
 
@@ -217,6 +235,15 @@ class Steering:
         intent = rebalanced_intent(self.intent, rate_bps, link_bps, self._down)
         if intent is not self.intent:
             self._change(intent, "rebalanced", since_ns, moves=moves(self.intent, intent))
+
+
+def _with(wanted: tuple[Rule, ...], there: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """`there` and what of `wanted` matches what nothing there matches; itself if there is nothing."""
+    if wanted is there:
+        return there
+    known = {(rule.match, rule.priority) for rule in there}
+    new = tuple(rule for rule in wanted if not rule.aggregate and (rule.match, rule.priority) not in known)
+    return there + new if new else there
 
 
 def _without(wanted: tuple[Rule, ...], there: tuple[Rule, ...]) -> tuple[Rule, ...]:

@@ -52,7 +52,7 @@ class KnownSwitch:
     def update(self, table: SwitchTable, done: Callable[[], None]) -> int:
         """Send the switch what is new in `table`; return the number of rules that differ.
 
-        `done` is called once it is carried out, or at once if there is nothing to do.  A switch that is
+        `done` is called once the switch has all that it was sent, or at once if it has.  A switch that is
         away gets it when it comes again.
         """
         old, self.table = self.table, table
@@ -62,8 +62,21 @@ class KnownSwitch:
             self.datapath.send(octets)
             self._barriers.append(done)
         else:
-            done()
+            self.when_done(done)
         return sum(map(len, differing))
+
+    def when_done(self, done: Callable[[], None]) -> None:
+        """Call `done` once the switch has carried out all that it was sent, at once if it has."""
+        if not self._barriers:
+            done()
+            return
+        last = self._barriers.pop()
+
+        def both() -> None:
+            last()
+            done()
+
+        self._barriers.append(both)
 
     def ask(self, request: Any, take: Take) -> None:
         """Send a multipart request; its datapath must be there."""

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from stat import S_ISREG
 from typing import Literal
@@ -57,29 +57,29 @@ def listed_runs(folder: Path) -> list[ListedRun]:
 
 def _listed(folder: Path) -> ListedRun | None:
     """None for a folder in which no command left results."""
-    nbytes = sum(_sizes(folder))
     try:
-        return _results(folder, nbytes) if (folder / RESULT).is_file() else _others(folder, nbytes)
+        found = _results(folder) if (folder / RESULT).is_file() else _others(folder)
     except (BadRun, OSError) as error:
-        return ListedRun(folder.name, "unknown", nbytes=nbytes, problem=str(error))
+        found = ListedRun(folder.name, "unknown", problem=str(error))
+    return found and replace(found, nbytes=sum(_sizes(folder)))
 
 
-def _others(folder: Path, nbytes: int) -> ListedRun | None:
+def _others(folder: Path) -> ListedRun | None:
     """Of a folder without a result of its own."""
     if (folder / INJECTION_REQUEST).is_file():
-        return ListedRun(folder.name, "injection", nbytes=nbytes)
+        return ListedRun(folder.name, "injection")
     if (folder / MANIFEST).exists() and any(folder.glob("*.pcap*")):
-        return ListedRun(folder.name, "capture", nbytes=nbytes)
+        return ListedRun(folder.name, "capture")
     if folder.name.endswith(INCOMPLETE) or any(folder.glob(PLANS)):
-        return ListedRun(folder.name, "runs", nbytes=nbytes, problem="no cell is done")
+        return ListedRun(folder.name, "runs", problem="no cell is done")
     return None
 
 
-def _results(folder: Path, nbytes: int) -> ListedRun:
+def _results(folder: Path) -> ListedRun:
     value = read_result(folder)
     if value.get("schema") == REPRODUCTION:
         made = checked_value(folder / RESULT, _ABOUT, value.get("about"))
-        return ListedRun(folder.name, "reproduction", made.began, _command(made), made.title, nbytes=nbytes)
+        return ListedRun(folder.name, "reproduction", made.began, _command(made), made.title)
     results = results_of(folder, value)
     verdicts = Counter(row.verdict for row in results.rows)
     best = _best(results) if isinstance(results, Matrix) else None
@@ -96,7 +96,6 @@ def _results(folder: Path, nbytes: int) -> ListedRun:
         refused=verdicts[REFUSED],
         best_s=best.time_s.median if best and best.time_s else None,
         best_cell=best.name if best else None,
-        nbytes=nbytes,
     )
 
 

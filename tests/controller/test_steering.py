@@ -129,6 +129,25 @@ def test_a_cable_that_comes_back_brings_the_first_rules_back(world: World) -> No
     assert [event["down"] for event in world.events("rerouted")] == [["leaf0→spine1"], []]
 
 
+def test_a_switch_that_comes_back_is_sent_packets_only_when_it_has_its_rules(world: World) -> None:
+    before = world.carry_out()
+    ends = [Egress("spine1", port) for port in world.fabric.neighbours["spine1"]]
+    for is_down in (True, False):
+        for end in ends:
+            world.turn(end, is_down)
+            if is_down:
+                world.deliver()
+    others = [switch for name, switch in world.switches.items() if name != "spine1"]
+    while any(switch.datapath.is_waiting for switch in others):
+        for switch in others:
+            switch.datapath.deliver(switch)
+    for leaf, port in (world.fabric.peers[end] for end in ends):
+        assert all(port not in rule.ports for rule in world.machines[leaf].rules)
+    world.deliver()
+    assert world.carry_out() == before == world.wanted()
+    assert world.events("rerouted")[-1]["rules"] > 0
+
+
 def test_without_reroutes_a_failure_is_logged_and_nothing_sent() -> None:
     world = World(plan_intent(allreduce_plan(SPEC)), reroutes=False)
     n_sent = {name: len(switch.datapath.sent) for name, switch in world.switches.items()}

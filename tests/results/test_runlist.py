@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradwire.planning.runfiles import BadRun
+from gradwire.results import runlist
 from gradwire.results.matrixfile import RESULT
 from gradwire.results.runlist import ListedRun, listed_runs
 from gradwire.results.trustresult import Live, TrustMatrix, TrustRow, save
@@ -32,6 +33,23 @@ def test_a_matrix_is_listed_with_what_came_out(tmp_path: Path) -> None:
     assert (one.done, one.n_cells, one.valid, one.not_valid, one.refused) == (3, 5, 2, 1, 0)
     assert (one.best_s, one.problem) == (1.5, "")
     assert one.nbytes == sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_folders_without_results_are_not_read_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as the 30,000 files of a checkout's .venv: `serve .` took a minute a page in a slow VM."""
+    made_matrix(tmp_path / "matrix", [SMALL])
+    (tmp_path / ".venv" / "lib").mkdir(parents=True)
+    measured = list[Path]()
+
+    def sizes(folder: Path) -> list[int]:
+        measured.append(folder)
+        return [1]
+
+    monkeypatch.setattr(runlist, "_sizes", sizes)
+    assert [(one.folder, one.nbytes) for one in listed_runs(tmp_path)] == [("matrix", 1)]
+    assert measured == [tmp_path / "matrix"]
 
 
 def test_the_best_time_is_of_the_largest_size_and_of_a_valid_cell(tmp_path: Path) -> None:
