@@ -67,11 +67,11 @@ class Controller:
 
     def await_switch(self, name: str, timeout_s: float) -> bool:
         """Whether this switch has the rules in force within the time.  Raise ControllerFailed."""
-        deadline_s = time.monotonic() + timeout_s
-        while not self._app.steering.is_in_force_at(name) and time.monotonic() < deadline_s:
-            self.check()
-            hub.sleep(_POLL_S)
-        return bool(self._app.steering.is_in_force_at(name))
+        return self._is_within(timeout_s, lambda: self._app.steering.is_in_force_at(name))
+
+    def await_gone(self, name: str, timeout_s: float) -> bool:
+        """Whether this switch's connection has ended within the time.  Raise ControllerFailed."""
+        return self._is_within(timeout_s, lambda: self._app.steering.is_away(name))
 
     def settle(self) -> None:
         """Return when all cables are up and the first rules are in force again.  Raise ControllerFailed."""
@@ -92,6 +92,13 @@ class Controller:
         """Raise ControllerFailed for whatever has gone wrong so far."""
         for line in (*self._app.refusals, *self._complaints.lines):
             raise ControllerFailed(line)
+
+    def _is_within(self, timeout_s: float, is_done: Callable[[], bool]) -> bool:
+        deadline_s = time.monotonic() + timeout_s
+        while not is_done() and time.monotonic() < deadline_s:
+            self.check()
+            hub.sleep(_POLL_S)
+        return is_done()
 
     def _await(self, is_done: Callable[[], bool], timeout_s: float, complaint: Callable[[], str]) -> None:
         deadline_s = time.monotonic() + timeout_s

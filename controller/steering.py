@@ -62,6 +62,10 @@ class Steering:
         """Whether it has its rules, and no switch is being sent others."""
         return self._switches[switch].is_ready and not self._n_changing
 
+    def is_away(self, switch: str) -> bool:
+        """Whether it has no connection."""
+        return self._switches[switch].datapath is None
+
     def settle(self) -> None:
         """From now on `is_settled` counts only what the switches say of their ports when asked again.
 
@@ -179,7 +183,7 @@ class Steering:
                 switch.ask(counts_request(switch.datapath), partial(take, name))
 
     def _with_new(self, intent: Intent) -> Rules:
-        """What the switches have, and those of the intent's rules that they have nothing for, but for trees."""
+        """What the switches have, and the intent's rules that they have nothing for; none that adds up."""
         return {
             name: _with(switch_rules, self._switches[name].table.rules)
             for name, switch_rules in intent.rules.items()

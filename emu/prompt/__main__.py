@@ -41,7 +41,7 @@ from gradwire.planning.machines.machinesfile import Machines
 from gradwire.planning.transport import fabric_transport
 from gradwire.traces.units import show_count, show_first
 
-_RULES_S = 10.0  # in which a switch that was started gets its rules
+_RULES_S = 10.0  # in which a switch that was started gets its rules, or one that was stopped is missed
 _SHOWN_FAILURES = 3
 
 
@@ -112,13 +112,15 @@ def _power(fabric: Fabric, emulation: Emulation) -> Callable[[str, str], None]:
 
 
 def _with_rules(emulation: Emulation, change: Callable[[str, str], None]) -> Callable[[str, str], None]:
-    """`change`, and of a switch that it starts the wait for its rules."""
+    """`change`, and the wait until the controller has lost a switch that it stops, or until one that it
+    starts has its rules: a controller that has not noticed yet that a switch was away takes it for ready.
+    """
 
     def power(verb: str, switch: str) -> None:
         change(verb, switch)
-        if verb == "start":
-            emulation.controller.tell(f"await {switch}")
-            emulation.controller.await_line(f"ready {switch}", _RULES_S, emulation.watch)
+        word, answer = ("await", "ready") if verb == "start" else ("await-gone", "gone")
+        emulation.controller.tell(f"{word} {switch}")
+        emulation.controller.await_line(f"{answer} {switch}", _RULES_S, emulation.watch)
 
     return power
 

@@ -292,6 +292,18 @@ def test_a_cable_that_fails_is_led_around_and_forgotten_once_it_is_up(tmp_path: 
 
 
 @pytest.mark.long
+def test_a_switch_is_gone_only_once_its_connection_has_ended() -> None:
+    with running("--fabric", SPEC) as controller, switches(controller) as those:
+        assert controller.line() == "ready"
+        controller.tell("await-gone spine0")
+        assert controller.process.stdout
+        readable, _, _ = select.select([controller.process.stdout], [], [], 0.3)
+        assert not readable, "gone while it is connected"
+        those.links["spine0"].shutdown(socket.SHUT_RDWR)
+        assert controller.line() == "gone spine0"
+
+
+@pytest.mark.long
 def test_a_failure_without_a_message_keeps_it_from_being_settled(tmp_path: Path) -> None:
     """The PORT_STATUS may be on its way: the switches are asked."""
     fabric, log = parse_fabric(SPEC), tmp_path / "control.jsonl"
