@@ -3,9 +3,8 @@
 A port shapes by a token bucket (HTB): it lets a segment go at once when it may send at all, and then nothing
 more until the time that the segment takes on its link is over.  So a lone segment crosses any number of
 idle links in no time, and what comes next waits, at each of them, for what it owes.  A port that was idle has
-saved up to a burst.  Where the processors rested, its timer wakes it late, by less than a burst: it keeps its
-rate.  Whatever is due by then leaves at once, such as a notice and the data behind it, and both arrive at
-the same moment.
+saved up to a burst.  Where the processors rested, its timer wakes it late, by less than a burst, so it keeps
+its rate.  It then sends at once all that is due: a notice and the data behind it arrive at the same moment.
 
 A rank hands TCP messages: items, which are what it sends without a break, and notices.  TCP makes segments of
 them, and how many of these are under way is bounded by the bytes of its own that a connection has in queues:
@@ -102,8 +101,8 @@ class _Message(NamedTuple):
 
 class SegmentNetwork:
     """`paths` are those of all connections, by the number of their flow; `capacity` is that of each link in
-    bytes of payload per second.  A small packet takes as long there as `lone_nbytes` of a full one.  `delays`
-    are the kernel's.
+    bytes of payload per second.  A small packet takes as long there as `lone_nbytes` of a full one.
+    After it was idle each link's port may be `bursts_s` ahead of its rate.  `delays` are the kernel's.
     """
 
     def __init__(
