@@ -25,6 +25,7 @@ from gradwire.traces.iterationtimes import IterationTime
 
 SCHEMA: Literal["gradwire.trust/1"] = "gradwire.trust/1"
 MUCH_WAITED = 0.05  # of a live job's time, for processors: from here on it is worth a note
+OTHER_COMPUTING = 0.02  # of an iteration, by which two captures of a job differ: likewise
 ERROR_BAR = 0.10  # the widest: a row further off than this is wrong, whatever else is said of it
 EXCUSED_SPREAD = 0.05  # a live job whose iterations differ more than this excuses a refused row
 
@@ -74,7 +75,8 @@ class TrustRow:
     the live one, less 1; `predicted_error` likewise.  `verdict` is the run's own, or "refused".
     `repeat_s` has each counted repeat's median iteration.  `error_bar` is that of the run's prediction.
     `machine` are those of the `reasons` for which the machine is to blame, and such reasons of replays that
-    do not count: another try may be valid, or is of more replays.
+    do not count: another try may be valid, or is of more replays.  `computing_s` is how much of an iteration
+    is computing that no communication hides, by the plan.
     `job` is as in `Live`; where jobs run beside each other no time of one alone is predicted.  `fidelity` is
     the score of traces.fidelity, on the fabric of the capture itself only.
     """
@@ -87,6 +89,7 @@ class TrustRow:
     predicted_s: float | None = None
     error: float | None = None
     predicted_error: float | None = None
+    computing_s: float | None = None
     fidelity: float | None = None
     error_bar: float = ERROR_BAR
     repeats: int = 0

@@ -10,7 +10,14 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from gradwire.results.trustresult import MUCH_WAITED, Live, Summary, TrustMatrix, TrustRow
+from gradwire.results.trustresult import (
+    MUCH_WAITED,
+    OTHER_COMPUTING,
+    Live,
+    Summary,
+    TrustMatrix,
+    TrustRow,
+)
 from gradwire.tools.pageparts import environment
 from gradwire.tools.report.rowtables import VERDICT_STYLES
 from gradwire.tools.table import NOTHING, Cell, columns, or_nothing, rich_table, table_of
@@ -76,7 +83,25 @@ def notes(matrix: TrustMatrix) -> Iterator[str]:
             yield f"{row.verdict}: {name}: {reason}"
         for warning in row.warnings:
             yield f"note: {name}: {warning}"
+    yield from computing_notes(matrix.rows)
     yield from live_notes(matrix.live)
+
+
+def computing_notes(rows: Sequence[TrustRow]) -> Iterator[str]:
+    """Where a job computed longer or less as it was captured than as it was trained where it is replayed."""
+    homes = [row for row in rows if row.captured_on == row.replayed_on]
+    here_s = {(row.replayed_on, row.job): row.computing_s for row in homes}
+    for row in rows:
+        there_s, own_s = row.computing_s, here_s.get((row.replayed_on, row.job))
+        if there_s is None or own_s is None or row.live is None:
+            continue
+        if abs(there_s - own_s) > OTHER_COMPUTING * row.live.median:
+            comparison = "longer" if there_s > own_s else "less"
+            yield (
+                f"note: {row_name(row)}: in the replayed capture no communication hides {show_s(there_s)} of "
+                f"an iteration's computing, in the one from this fabric {show_s(own_s)}: the "
+                f"job itself computed {comparison} there, and a replay computes what its capture shows"
+            )
 
 
 def live_notes(lives: Sequence[Live]) -> Iterator[str]:
@@ -150,4 +175,9 @@ def _grid(matrix: TrustMatrix, job: int) -> dict[str, Any]:
     live = [each for each in matrix.live if each.job == job]
     rows = [row for row in matrix.rows if row.job == job]
     cells = [rows[first : first + len(live)] for first in range(0, len(rows), len(live))]
-    return {"name": matrix.jobs[job], "live": live, "rows": cells, "notes": list(live_notes(live))}
+    return {
+        "name": matrix.jobs[job],
+        "live": live,
+        "rows": cells,
+        "notes": [*computing_notes(rows), *live_notes(live)],
+    }

@@ -33,7 +33,7 @@ from gradwire.tools.options import livejob
 from gradwire.tools.options.livejob import LiveJob
 from gradwire.tools.trust.live import middle_training
 from gradwire.tools.trust.matrix import TrustTrial, carry_out, middle_row
-from gradwire.tools.trust.tables import notes, page, sentences
+from gradwire.tools.trust.tables import computing_notes, notes, page, sentences
 from gradwire.traces.iterationtimes import IterationTime
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.recognise import connections
@@ -48,6 +48,8 @@ N_ITERATIONS = 6
 UNREAD = Checked(None, why="not looked at")
 MEASURED = IterationTime(0.1, 0.1, 0.1, 4)
 ROW = TrustRow("a", "b", "valid", live=MEASURED, replay=MEASURED, error=0.01)
+LIVES = (Live("a", "live/01-a", MEASURED), Live("b", "live/02-b", MEASURED))
+MATRIX = TrustMatrix("ddp-mlp", 8, "ecmp", 128, LIVES, (ROW,))
 
 
 def live_job(**changes: Any) -> LiveJob:
@@ -438,14 +440,15 @@ def test_a_row_is_held_to_the_error_bar_of_its_own_prediction(tmp_path: Path) ->
     trial = replace(TRIAL, fabrics=FABRICS[:1])
 
     def barred(
-        error: float | None, iteration: Bar | None = None
+        error: float | None, iteration: Bar | None = None, exposed: Bar | None = None
     ) -> Callable[[Path, RunOptions, object], Any]:
         made = fake_laboratory(LIVE_NS * 107 // 100, [])
 
         def build(folder: Path, options: RunOptions, tell: object) -> Any:
             bench = made(folder, options, tell)
             row = bench.row
-            bench.row = lambda plan: replace(row(plan), prediction_error=error, predicted_iteration=iteration)
+            bars = {"predicted_iteration": iteration, "predicted_exposed": exposed}
+            bench.row = lambda plan: replace(row(plan), prediction_error=error, **bars)
             return bench
 
         return build
@@ -455,10 +458,11 @@ def test_a_row_is_held_to_the_error_bar_of_its_own_prediction(tmp_path: Path) ->
         (row,) = carry_out(trial, tmp_path / str(error), True, FakeLive(), barred(error)).rows
         bars[error] = (row.error_bar, row.is_within)
     assert bars == {0.05: (0.05, False), 0.2: (ERROR_BAR, True), None: (ERROR_BAR, True)}
-    of_iterations = barred(0.05, Bar(1.0, 0.92, 1.09))
+    of_iterations = barred(0.05, Bar(1.0, 0.92, 1.09), Bar(0.75))
     (row,) = carry_out(trial, tmp_path / "iteration", True, FakeLive(), of_iterations).rows
     assert row.error_bar == pytest.approx(0.09)
     assert row.is_within
+    assert row.computing_s == 0.25
 
 
 @pytest.mark.usefixtures("_whole_sample")
@@ -604,13 +608,25 @@ def test_the_summary_is_of_the_rows_that_count() -> None:
 
 def test_the_page_names_every_row_and_escapes_what_a_job_said() -> None:
     refused = replace(ROW, verdict=REFUSED, replay=None, error=None, reasons=("<script>alert()</script>",))
-    matrix = TrustMatrix("ddp-mlp", 8, "ecmp", 128, (), (ROW, refused))
-    matrix = replace(matrix, live=(Live("a", "live/01-a", MEASURED), Live("b", "live/02-b", MEASURED)))
+    matrix = replace(MATRIX, rows=(ROW, refused))
     text = page(matrix)
     assert text.count("a → b") >= 2
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert" in text
     assert all(str(escape(sentence)) in text for sentence in sentences(matrix))
+
+
+def test_a_note_says_where_the_job_itself_computed_longer_as_it_was_captured() -> None:
+    """Of a live iteration of 100 ms; what differs by 2 ms is not told."""
+    at_home = replace(ROW, captured_on="b", computing_s=0.010)
+    rows = [replace(ROW, computing_s=own_s) for own_s in (0.018, 0.0119, 0.005, None)]
+    other_job = replace(ROW, job=1, computing_s=0.018)
+    longer, less = computing_notes([*rows, at_home, other_job])
+    assert longer.startswith("note: a → b: in the replayed capture no communication hides 18 ms of")
+    assert "in the one from this fabric 10 ms: the job itself computed longer there" in longer
+    assert "the job itself computed less there" in less
+    text = page(replace(MATRIX, rows=(at_home, rows[0])))
+    assert str(escape(longer)) in text
 
 
 def test_what_is_noted_of_a_training_names_its_job_and_is_on_the_page() -> None:
