@@ -62,12 +62,12 @@ from typing import NamedTuple
 from gradwire.planning.model.hosts import POLLED_S
 from gradwire.planning.model.network import EventKind, NetworkEvent
 from gradwire.planning.model.socketbuffer import SEGMENT_OVERHEAD_NBYTES, Socket
+from gradwire.planning.transport import SMALL_QUEUE_SEGMENTS
 from gradwire.traces.framing.gloo import PREAMBLE_NBYTES
 
 SAME_TIME_S = 1e-12  # times that differ by less are the same, but for rounding
 ROUNDING_NBYTES = 0.01  # what rounding may leave of bytes that have arrived
 GOLDEN = 0.6180339887498949  # the fractions of its multiples lie as evenly as can be (Weyl)
-SMALL_QUEUE_SEGMENTS = 2
 # Windows of 23 to 33 packets were seen in replays.  Of the messages of 15 packets in ten live trainings 12
 # % were cut on a leaf-spine, 14 and 15 % on a star, 21 and 28 % on a fat-tree, 20 and 47 % on a BiGraph;
 # windows of up to 48 packets cut 28 %.

@@ -3,7 +3,7 @@
 from gradwire.traces.recognition.computing import with_computing
 from gradwire.traces.recognition.dependencies import Readiness
 from gradwire.traces.recognition.starts import Beginning
-from gradwire.traces.workload import Collective, Compute, Item, Usual
+from gradwire.traces.workload import Collective, Compute, Item, Message, Start, Usual
 
 MS = 1_000_000
 
@@ -27,7 +27,7 @@ def shown(items: list[Item]) -> list[tuple[str, int, tuple[int, ...], int]]:
 
 def test_what_leads_to_the_next_iteration_closes_the_one_before_and_the_last_is_closed_as_well() -> None:
     begins = [[Beginning(0)], [Beginning(0, (0,), 30 * MS)], [Beginning(0, (1,), 50 * MS)]]
-    items = with_computing([bucket(0), bucket(1), bucket(2)], begins)
+    items = with_computing([bucket(0), bucket(1), bucket(2)], begins, {})
     assert shown(items) == [
         ("allreduce", 0, (), 0),
         ("compute", 0, (0,), 30),
@@ -49,14 +49,14 @@ def test_a_last_iteration_that_is_cut_off_is_not_closed() -> None:
         [Beginning(0, (0, 1), 30 * MS)],
         [Beginning(0, (2, 3), 30 * MS)],
     ]
-    assert shown(with_computing(two, begins))[-1] == ("allreduce", 2, (5,), 0)
+    assert shown(with_computing(two, begins, {}))[-1] == ("allreduce", 2, (5,), 0)
 
 
 def test_computing_goes_on_behind_a_bucket_in_flight() -> None:
     """Two buckets that wait for the same, 30 and 45 ms after it: 30 ms are computed, then 15 ms more."""
     items = [bucket(0), bucket(1), bucket(1, 800)]
     begins = [[Beginning(0)], [Beginning(0, (0,), 30 * MS)], [Beginning(0, (0,), 45 * MS)]]
-    assert shown(with_computing(items, begins)) == [
+    assert shown(with_computing(items, begins, {})) == [
         ("allreduce", 0, (), 0),
         ("compute", 0, (0,), 30),
         ("allreduce", 1, (1,), 0),
@@ -70,7 +70,7 @@ def test_a_bucket_that_queued_was_ready_within_a_range() -> None:
     items = [bucket(0), bucket(1), bucket(1, 800)]
     ready = Readiness((0,), 30 * MS, 80 * MS)
     begins = [[Beginning(0)], [Beginning(0, (0,), 30 * MS)], [Beginning(0, (0, 1), 0, ready)]]
-    made = with_computing(items, begins)
+    made = with_computing(items, begins, {})
     assert shown(made)[3:] == [("compute", 1, (1,), 0), ("allreduce", 1, (0, 2, 3), 0)]
     queued = made[3]
     assert isinstance(queued, Compute)
@@ -79,5 +79,20 @@ def test_a_bucket_that_queued_was_ready_within_a_range() -> None:
 
 def test_what_is_computed_for_a_set_up_belongs_to_it() -> None:
     begins = [[Beginning(0)], [Beginning(0, (0,), 5 * MS)], [Beginning(0, (1,), 7 * MS)]]
-    items = with_computing([bucket(0), bucket(-1), bucket(1)], begins)
+    items = with_computing([bucket(0), bucket(-1), bucket(1)], begins, {})
     assert [item.iteration for item in items if isinstance(item, Compute)] == [-1, 1]
+
+
+def test_what_is_asked_for_together_with_a_send_waits_for_what_was_computed_before_that() -> None:
+    """Rank 1 takes an answer, computes, and announces its push and asks for the next answer at once."""
+    answers = [
+        Message(src=0, dst=1, nbytes=8, start=Start(rank=0), ready=Start(rank=1, after=after))
+        for after in ((), (0,))
+    ]
+    push = Message(src=1, dst=0, nbytes=8, start=Start(rank=1))
+    begins = [[Beginning(0)], [Beginning(1, (0,), 30 * MS)], [Beginning(0, (1,))]]
+    for together_with, ready in (({}, (0,)), ({2: 1}, (0, 1))):
+        made = with_computing([answers[0], push, answers[1]], begins, together_with)
+        assert shown(made)[1:3] == [("compute", 0, (0,), 30), ("message", 0, (1,), 0)]
+        assert isinstance(made[3], Message)
+        assert made[3].ready == Start(rank=1, after=ready)

@@ -34,7 +34,11 @@ def message(src: int, dst: int, offered: int, ready: int | None, data: int, done
 
 
 def after(operations: list[Operation]) -> list[tuple[int, ...] | None]:
-    return [None if start is None else start.after for start in readiness(operations)]
+    return [None if each is None else each.start.after for each in readiness(operations)]
+
+
+def together_with(operations: list[Operation]) -> list[int | None]:
+    return [each and each.together_with for each in readiness(operations)]
 
 
 def test_a_server_that_serves_one_after_the_other_asks_when_it_has_answered() -> None:
@@ -65,8 +69,27 @@ def test_an_exchange_is_asked_for_together_with_its_own_send() -> None:
     """Rank 0 asks for the other's data when its own has just begun to leave, and again when half has left."""
     at_once = [message(0, 1, 0, 1, 2, 102), message(1, 0, 0, 3, 4, 104)]
     assert after(at_once)[1] == ()
+    assert together_with(at_once)[1] == 0
     waited = [message(0, 1, 0, 1, 2, 102), message(1, 0, 0, 52, 53, 153)]
     assert after(waited)[1] == (0,)
+    assert together_with(waited)[1] is None
+
+
+@pytest.mark.parametrize(("asked", "with_push"), [(125, None), (130, 1), (140, 2)])
+def test_a_worker_asks_for_answers_together_with_the_pushes_that_it_announced(
+    asked: int, with_push: int | None
+) -> None:
+    """It has an answer whole at 100, computes, and announces pushes to two servers at 130 and 131, which take
+    them at 200 and 300: what it asks for by then waits for what it computed before the push announced last.
+    """
+    operations = [
+        message(0, 2, 0, 1, 2, 100),
+        message(2, 0, 130, 199, 200, 299),
+        message(2, 1, 131, 299, 300, 399),
+        message(0, 2, 310, asked, 311, 410),
+    ]
+    assert after(operations)[3] == (0,)
+    assert together_with(operations)[3] == with_push
 
 
 def test_a_notice_that_waited_behind_data_was_written_with_the_first_of_its_kind() -> None:

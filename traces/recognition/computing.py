@@ -7,8 +7,9 @@ to the first bucket.  After the last operations a capture shows nothing any more
 computing in every other iteration, they are here too, for as long as the median of the others.
 """
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 
 from gradwire.traces.iterationtimes import percentile
@@ -20,10 +21,15 @@ Place = tuple[object, ...]
 
 
 def with_computing(
-    items: Sequence[Collective | Message], begins: Sequence[Sequence[Beginning]]
+    items: Sequence[Collective | Message],
+    begins: Sequence[Sequence[Beginning]],
+    together_with: Mapping[int, int],
 ) -> list[Item]:
-    """`items` with their starts, and before each what was computed for it; `begins` has those of each."""
-    collected = _Items()
+    """`items` with their starts, and before each what was computed for it; `begins` has those of each.
+
+    `together_with` is, by message, the send of its destination together with which that asked for it.
+    """
+    collected = _Items(together_with)
     for item, some in zip(items, begins, strict=True):
         collected.add(item, some)
     collected.close()
@@ -31,7 +37,8 @@ def with_computing(
 
 
 class _Items:
-    def __init__(self) -> None:
+    def __init__(self, together_with: Mapping[int, int]) -> None:
+        self._together_with = together_with
         self._items: list[Item] = []
         self._ids: list[int] = []  # of each operation
         self._latest: dict[tuple[int, tuple[int, ...]], tuple[int, int]] = {}  # by rank and what it follows
@@ -151,16 +158,21 @@ class _Items:
         return [
             item.model_copy(update={"usual": usual.get(self._place_of[number])})
             if isinstance(item, Compute)
-            else self._prepared(item)
+            else self._prepared(number, item)
             for number, item in enumerate(self._items)
         ]
 
-    def _prepared(self, item: Collective | Message) -> Item:
+    def _prepared(self, number: int, item: Collective | Message) -> Item:
         """That may come after later operations, so it is known when all have been added."""
         if not isinstance(item, Message) or item.ready is None:
             return item
-        after = tuple(sorted(self._ids[other] for other in item.ready.after))
-        return item.model_copy(update={"ready": item.ready.model_copy(update={"after": after})})
+        after = {self._ids[other] for other in item.ready.after}
+        send = self._together_with.get(bisect_left(self._ids, number))
+        if send is not None:
+            after |= {*self._items[self._ids[send]].begins[0].after}
+        return item.model_copy(
+            update={"ready": item.ready.model_copy(update={"after": tuple(sorted(after))})}
+        )
 
 
 def _ends(item: Collective | Message) -> tuple[int, ...]:

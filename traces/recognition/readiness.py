@@ -6,7 +6,9 @@ iteration is made of just that.  gloo and MPI show it, as a notice from the dest
 
 The times say it, as they do of what a source waited for (traces.recognition.starts): of what the destination
 itself sent since the last that it had received, all had been handed over; or that last was complete.  A send
-that had only just begun was asked for together with the receive, as in an exchange, and not waited for.
+that had only just begun was asked for together with the receive, as in an exchange, and not waited for: both
+waited for what the rank computed before.  A worker that is answered at once by whichever server it pushes to
+asks for the answers when it has announced its pushes; a notice that came before these would hold them up.
 
 A notice that leaves right behind data on its own connection was written some time before, and waited there.
 A server writes its notices to all workers at once: the first that left since that data began dates the rest.
@@ -15,6 +17,7 @@ A server writes its notices to all workers at once: the first that left since th
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from gradwire.traces.circles import peeled
 from gradwire.traces.recognition.dependencies import TOLERANCE_NS
@@ -26,26 +29,37 @@ LEAST_SENT = 5
 MAX_AFTER = 16  # the latest sends stand for those before them: they are handed over in about their order
 
 
-def readiness(operations: Sequence[Operation]) -> list[Start | None]:
-    """For each operation the start of its destination; None for collectives and where no notice was seen.
+class Asked(NamedTuple):
+    """What a destination waits for before it is ready, and the number of its own send, if any, together with
+    which it asked: it waits for what that waits for.
+    """
+
+    start: Start
+    together_with: int | None = None
+
+
+def readiness(operations: Sequence[Operation]) -> list[Asked | None]:
+    """Of each operation's destination; None for collectives and where no notice was seen.
 
     Unlike what a source waits for, this may be operations with higher numbers: of a message that is offered
     long before its destination asks for it.
     """
     sent: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     received: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    announced: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     asked_ns = _asked_ns(operations)
     for number, operation in enumerate(operations):
         if operation.kind == "message" and operation.data_ns is not None:
             sent[operation.src].append((operation.data_ns, number))
+            announced[operation.src].append((operation.begun[operation.src], number))
             received[operation.dst].append((operation.done[operation.dst], number))
         elif operation.kind != "message":
             for rank, done_ns in operation.done.items():
                 received[rank].append((done_ns, number))
-    for events in (*sent.values(), *received.values()):
+    for events in (*sent.values(), *received.values(), *announced.values()):
         events.sort()
 
-    def start(number: int, operation: Operation) -> Start | None:
+    def ready(number: int, operation: Operation) -> Asked | None:
         if number not in asked_ns:
             return None
         rank, now = operation.dst, (asked_ns[number], len(operations))
@@ -55,9 +69,13 @@ def readiness(operations: Sequence[Operation]) -> list[Start | None]:
         begun = (other for _, other in sent[rank][first : bisect_right(sent[rank], now)])
         offered = [other for other in begun if _may_be_handed_over(operations[other], now[0])][-MAX_AFTER:]
         after = offered or [other for _, other in last]
-        return Start(rank=rank, after=tuple(sorted(set(after) - {number})))
+        start = Start(rank=rank, after=tuple(sorted(set(after) - {number})))
+        own = announced[rank]
+        since = bisect_right(own, last[0]) if last else 0
+        fresh = [] if offered else own[since : bisect_right(own, now)]
+        return Asked(start, fresh[-1][1] if fresh else None)
 
-    return [start(number, operation) for number, operation in enumerate(operations)]
+    return [ready(number, operation) for number, operation in enumerate(operations)]
 
 
 def without_circles(items: Sequence[Item]) -> tuple[list[Item], int]:

@@ -17,7 +17,7 @@ from gradwire.traces.recognition.operations import operations
 from gradwire.traces.recognition.patterns import SURE
 from gradwire.traces.recognition.ports import HostPort, ports
 from gradwire.traces.recognition.ranks import BadTrace, NoTraining
-from gradwire.traces.recognition.readiness import readiness, without_circles
+from gradwire.traces.recognition.readiness import Asked, readiness, without_circles
 from gradwire.traces.recognition.shape import JobShape, shape_of, taxonomy_of
 from gradwire.traces.recognition.starts import Beginning, starts
 from gradwire.traces.recognition.turnaround import turnarounds_ns
@@ -51,7 +51,7 @@ class Job:
     algorithms: tuple[Recognised, ...]
     shape: JobShape
     notes: tuple[str, ...]
-    ready: tuple[Start | None, ...] = ()
+    ready: tuple[Asked | None, ...] = ()
 
 
 def recognise(trace: Trace) -> Workload:
@@ -124,7 +124,15 @@ def workload_of(job: Job) -> Workload:
     """Raise BadTrace for a job of which the captures show some hosts' part only."""
     if job.trace.seen_from:
         raise BadTrace(f"{job.trace.name}: {job.trace.partly}; a workload needs what all ranks did")
-    begun = with_computing([_item(job, number) for number in range(len(job.operations))], job.starts)
+    begun = with_computing(
+        [_item(job, number) for number in range(len(job.operations))],
+        job.starts,
+        {
+            number: each.together_with
+            for number, each in enumerate(job.ready)
+            if each and each.together_with is not None
+        },
+    )
     items, n_changed = without_circles(without_order_of_arrival(begun))
     return Workload(
         schema=SCHEMA,
@@ -178,6 +186,7 @@ def _item(job: Job, number: int) -> Collective | Message:
     """Without what it waits for."""
     operation = job.operations[number]
     iteration = job.labels.iterations[number]
+    ready = job.ready[number]
     if operation.kind == "message":
         return Message(
             tag=operation.tag,
@@ -187,7 +196,7 @@ def _item(job: Job, number: int) -> Collective | Message:
             iteration=iteration,
             role=job.labels.roles[number],
             start=Start(rank=operation.src),
-            ready=job.ready[number],
+            ready=ready and ready.start,
         )
     up, down = operation.trees or (None, None)
     return Collective(
