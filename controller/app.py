@@ -118,6 +118,19 @@ class FabricController(App):
         with self.lock:
             return self.steering.is_settled()
 
+    def is_in_force_at(self, switch: str) -> bool:
+        """As `Steering` has it, likewise `is_gone` and `is_away`."""
+        with self.lock:
+            return self.steering.is_in_force_at(switch)
+
+    def is_gone(self, switch: str) -> bool:
+        with self.lock:
+            return self.steering.is_gone(switch)
+
+    def is_away(self, switch: str) -> bool:
+        with self.lock:
+            return self.steering.is_away(switch)
+
     def ask_statistics(self) -> None:
         """Ask every switch for its counters; they are there when `is_counted`."""
         with self.lock:
