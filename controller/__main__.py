@@ -2,10 +2,12 @@
 
 Prints `ready` when every switch has exactly its rules.  A line `stats PATH` on stdin writes all
 counters to PATH and prints `stats`; a line `settle` waits until all cables are up and the first rules in
-force again, and prints `settled`; a line `await SWITCH` waits until that switch has its rules, and prints
-`ready SWITCH`, or `late SWITCH` after some seconds; a line `await-gone SWITCH` waits until it has lost that
-switch, and prints `gone SWITCH` or `late SWITCH`; the end of stdin ends it with exit code 0.  Anything that
-goes wrong with a switch of the fabric ends it with one line on stderr and exit code 1.
+force again, and prints `settled`; a line `await SWITCH` waits until that switch has its rules and its cables
+are used, and prints `ready SWITCH`, or `late SWITCH` after some seconds; a line `await-gone SWITCH` waits
+until it is not connected and all flows are led around it, and prints `gone SWITCH` or `late SWITCH`; a line
+`await-away SWITCH` only until it is not connected, and prints `away SWITCH` or `late SWITCH`; the end of
+stdin ends it with exit code 0.  Anything that goes wrong with a switch of the fabric ends it with one line
+on stderr and exit code 1.
 """
 
 import argparse
@@ -55,13 +57,15 @@ def _obey(controller: Controller, line: str) -> None:
         done = f"{'ready' if controller.await_switch(rest, _SWITCH_S) else 'late'} {rest}"
     elif word == "await-gone" and rest:
         done = f"{'gone' if controller.await_gone(rest, _SWITCH_S) else 'late'} {rest}"
+    elif word == "await-away" and rest:
+        done = f"{'away' if controller.await_away(rest, _SWITCH_S) else 'late'} {rest}"
     elif line == "settle":
         controller.settle()
         done = "settled"
     else:
         raise ValueError(
             f"stdin: unknown command {line!r}; the commands are `stats PATH`, `await SWITCH`, "
-            "`await-gone SWITCH` and `settle`"
+            "`await-gone SWITCH`, `await-away SWITCH` and `settle`"
         )
     print(done, flush=True)
 

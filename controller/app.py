@@ -14,7 +14,6 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from gradwire.controller import openflow
 from gradwire.controller.connection import use_connections
 from gradwire.controller.controllog import ControlLog
 from gradwire.controller.experimenter import use_whole_parts
@@ -119,6 +118,19 @@ class FabricController(App):
         with self.lock:
             return self.steering.is_settled()
 
+    def is_in_force_at(self, switch: str) -> bool:
+        """As `Steering` has it, likewise `is_gone` and `is_away`."""
+        with self.lock:
+            return self.steering.is_in_force_at(switch)
+
+    def is_gone(self, switch: str) -> bool:
+        with self.lock:
+            return self.steering.is_gone(switch)
+
+    def is_away(self, switch: str) -> bool:
+        with self.lock:
+            return self.steering.is_away(switch)
+
     def ask_statistics(self) -> None:
         """Ask every switch for its counters; they are there when `is_counted`."""
         with self.lock:
@@ -142,8 +154,7 @@ class FabricController(App):
             self._drop(datapath, f"it says it is {switch.name}, which is connected already")
         elif self._fit.admits(switch.name, datapath.ports):  # else it is here, but gets no rules
             self._log.write("switch_came", switch=switch.name)
-            before = switch.table
-            switch.come(datapath, openflow.table(self.steering.intent.rules[switch.name], before))
+            switch.come(datapath, self.steering.table_of(switch))
             for port in datapath.ports.values():
                 self.steering.look_at(switch, port)
 

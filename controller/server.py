@@ -66,12 +66,20 @@ class Controller:
         self._await(lambda: not self._app.steering.unready(), timeout_s, self._who_is_missing)
 
     def await_switch(self, name: str, timeout_s: float) -> bool:
-        """Whether this switch has the rules in force within the time.  Raise ControllerFailed."""
-        return self._is_within(timeout_s, lambda: self._app.steering.is_in_force_at(name))
+        """Whether this switch has its rules, and flows are led over it, within the time.  Raise
+        ControllerFailed.
+        """
+        return self._is_within(timeout_s, lambda: self._app.is_in_force_at(name))
 
     def await_gone(self, name: str, timeout_s: float) -> bool:
+        """Whether this switch is away, and all flows are led around it, within the time.  Raise
+        ControllerFailed.
+        """
+        return self._is_within(timeout_s, lambda: self._app.is_gone(name))
+
+    def await_away(self, name: str, timeout_s: float) -> bool:
         """Whether this switch's connection has ended within the time.  Raise ControllerFailed."""
-        return self._is_within(timeout_s, lambda: self._app.steering.is_away(name))
+        return self._is_within(timeout_s, lambda: self._app.is_away(name))
 
     def settle(self) -> None:
         """Return when all cables are up and the first rules are in force again.  Raise ControllerFailed."""

@@ -1,7 +1,7 @@
 """Decides which rules are in force: they change when cables fail or return, and as adaptive routes move."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -16,8 +16,10 @@ from gradwire.controller.intent import (
     rerouted_intent,
     tree_moves,
 )
+from gradwire.controller.openflow import SwitchTable
 from gradwire.controller.rates import FlowRates
 from gradwire.controller.ryu_api import ofp, parser
+from gradwire.controller.stages import stages
 from gradwire.controller.switch import KnownSwitch
 from gradwire.planning.fabrics.fabric import Egress, Link, link_name
 from gradwire.planning.openflow.extension import JobCounts
@@ -40,14 +42,16 @@ class Steering:
 
         `past` is, by switch, what trees had counted when they were taken away.
         """
-        self.intent = self._first = intent
+        self.intent = self._first = self._sent = intent  # `_sent`: the last one of which all was sent
         self._fabric = intent.fabric
         self._switches = switches
         self._log = log
         self._reroutes = reroutes
         self._down_ends: set[Egress] = set()
-        self._down: frozenset[Link] = frozenset()  # as `intent` knows it
-        self._since_ns = 0  # the first change of `_down_ends` that it does not know
+        self._down: frozenset[Link] = frozenset()  # cables that `intent` does not use
+        self._returning: frozenset[Link] = frozenset()  # cables that it uses again, but not everywhere yet
+        self._since_ns: dict[Link, int] = {}  # when the ends of a cable became what `intent` does not know
+        self._number = 0  # of the last change: a step of an earlier one is not taken any more
         self._n_changing = 0  # changes whose barriers are not all answered
         self._rates: FlowRates | None = None
         self.past: defaultdict[str, list[JobCounts]] = defaultdict(list)
@@ -58,13 +62,25 @@ class Steering:
         """The switches that have not, or not for certain, their rules."""
         return [name for name, switch in self._switches.items() if not switch.is_ready]
 
+    def table_of(self, switch: KnownSwitch) -> SwitchTable:
+        """What a switch that comes is to have.  During a change that is not all of `intent` yet."""
+        return switch.table if switch.table.rules else openflow.table(self.intent.rules[switch.name])
+
     def is_in_force_at(self, switch: str) -> bool:
-        """Whether it has its rules, and no switch is being sent others."""
-        return self._switches[switch].is_ready and not self._n_changing
+        """Whether it has its rules, its cables that are up are used, and no switch is being sent others."""
+        returned = self._down - self._reported_down()
+        is_used = all(switch not in (link.a, link.b) for link in returned)
+        return self._switches[switch].is_ready and is_used and not self._n_changing
 
     def is_away(self, switch: str) -> bool:
         """Whether it has no connection."""
         return self._switches[switch].datapath is None
+
+    def is_gone(self, switch: str) -> bool:
+        """Whether it is away, and all flows have been led around it, if that is what is done."""
+        inner = {link for link in self._fabric.inner_links if switch in (link.a, link.b)}
+        is_avoided = not self._reroutes or inner <= self._down
+        return self.is_away(switch) and is_avoided and not self._n_changing
 
     def settle(self) -> None:
         """From now on `is_settled` counts only what the switches say of their ports when asked again.
@@ -115,37 +131,86 @@ class Steering:
         is_down = is_gone or bool(port.state & ofp.OFPPS_LINK_DOWN or port.config & ofp.OFPPC_PORT_DOWN)
         if is_down == (end in self._down_ends):
             return
-        self._since_ns = self._since_ns or now_ns()
+        self._since_ns.setdefault(self._fabric.cables[end], now_ns())
         self._down_ends ^= {end}
         self._log.write("port_down" if is_down else "port_up", switch=switch.name, port=end.port)
 
     def react(self) -> None:
-        """Lead all flows around the cables that are down by now."""
-        since_ns, self._since_ns = self._since_ns, 0
-        down = frozenset(self._fabric.cables[each] for each in self._down_ends)
-        if down == self._down or not self._reroutes:
+        """Lead all flows around the cables that are down by now, and back over those that have returned.
+
+        A cable has returned when it is up and the switches at its ends have their rules: one that had no
+        power is up before it has any.  Flows are led back in stages, in which no packet is lost.  If another
+        cable has failed there is no time for these: all flows are first led around what they do not all use.
+        """
+        if not self._reroutes:
             return
-        only_returned, self._down = down < self._down, down
+        reported, unused = self._reported_down(), self._down | self._returning
+        unready = {link for link in unused - reported if not self._has_ready_ends(link)}
+        failed = (reported | unready) - self._down
+        down = unused | reported if failed else reported | unready
+        since_ns, up, now = self._since_ns, down - reported, now_ns()
+        self._since_ns = {link: ns for link, ns in since_ns.items() if link in up}
+        if down == self._down:
+            return
+        first_ns = min(since_ns.get(link, now) for link in failed or self._down - down)
+        self._down, self._returning = down, unused - down
         intent = rerouted_intent(self._first, self.intent, down)
-        self._change(intent, "rerouted", since_ns, adds_first=only_returned, down=self._names(down))
+        there = {name: switch.table.rules for name, switch in self._switches.items()}
+        via = [] if failed else stages(self._fabric, down, there, intent.rules)
+        self._change(intent, "rerouted", first_ns, via, down=self._names(down))
+        if failed:
+            self.react()  # what has returned
+
+    def _reported_down(self) -> frozenset[Link]:
+        return frozenset(self._fabric.cables[end] for end in self._down_ends)
+
+    def _has_ready_ends(self, link: Link) -> bool:
+        return all(self._switches[end].is_ready for end in (link.a, link.b) if end in self._switches)
 
     def _names(self, down: frozenset[Link]) -> list[str]:
         return sorted(link_name(self._fabric, Egress(link.a, link.a_port)) for link in down)
 
     def _change(
-        self, intent: Intent, event: str, since_ns: int, *, adds_first: bool = False, **values: object
+        self, intent: Intent, event: str, since_ns: int, via: Iterable[Rules] = (), **values: object
     ) -> None:
-        """Send every switch what is new, and log it once all have carried it out.
+        """Lead all switches from what they have through the stages `via` to the intent's rules.
 
-        If it `adds_first`, no rule sends packets elsewhere than before until all switches have the rules that
-        they had nothing for: a switch that comes back could not forward what the others send it at once.
-        Where cables failed there is no time for that, and packets are lost anyway.
+        It is logged when all have these.  One that another change overtakes in its stages is not: the other
+        goes on from there.
+        """
+        self.intent = intent
+        self._number += 1
+        self._n_changing += 1
+        if self._rates:
+            self._rates.forget_links()
+        number, left = self._number, list(via)
+
+        def go_on(n_sent: int = 0) -> None:
+            if number != self._number:
+                self._n_changing -= 1
+            elif left:
+                self._send_rules(left.pop(0), lambda n_rules: reached(n_sent + n_rules))
+            else:
+                self._complete(intent, event, since_ns, n_sent, values)
+
+        def reached(n_sent: int) -> None:
+            self.react()  # a switch of a cable that returns may be gone, and not have the stage's rules
+            go_on(n_sent)
+
+        go_on()
+
+    def _complete(
+        self, intent: Intent, event: str, since_ns: int, n_before: int, values: Mapping[str, object]
+    ) -> None:
+        """Send every switch what is new in the intent, after `n_before` rules, and log it once all have it.
 
         A tree that moves is gone from every switch before it comes to any: then its slots are free again, and
         nobody adds to half a tree.  All else need not wait for that.
         """
-        moved, trees = moves(self.intent, intent), tree_moves(self.intent, intent)
-        self.intent = intent
+        number = self._number
+        moved, trees = moves(self._sent, intent), tree_moves(self._sent, intent)
+        self._sent, self._returning = intent, frozenset()
+        self._keep_counts({tree["job"] for tree in trees})
 
         def done(n_rules: int) -> None:
             self._n_changing -= 1
@@ -154,22 +219,16 @@ class Steering:
             for tree in trees:
                 self._log.write("tree_moved" if tree["to"] else "tree_lost", **tree, **values)
 
-        steps = [self._with_new] if adds_first else []
+        def send_all(n_sent: int) -> None:
+            if number == self._number:
+                self._send_rules(intent.rules, lambda n_rules: done(n_sent + n_rules))
+            else:  # a later change may have sent its own rules
+                done(n_sent)
+
         if intent.has_trees:
-            steps.append(self._without_new_trees)
-        steps.append(lambda intent: intent.rules)
-
-        def go_on(n_before: int = 0) -> None:
-            if steps and self.intent is intent:
-                self._send_rules(steps.pop(0)(intent), lambda n_rules: go_on(n_before + n_rules))
-            else:  # a later intent may have sent its own rules
-                done(n_before)
-
-        self._n_changing += 1
-        if self._rates:
-            self._rates.forget_links()
-        self._keep_counts({tree["job"] for tree in trees})
-        go_on()
+            self._send_rules(self._without_new_trees(intent), lambda n_rules: send_all(n_before + n_rules))
+        else:
+            send_all(n_before)
 
     def _keep_counts(self, jobs: Collection[object]) -> None:
         """Ask for what these jobs have counted; switches obey in order, so before their rules can go."""
@@ -181,13 +240,6 @@ class Steering:
             there = {rule.aggregate.job for rule in switch.table.rules if rule.aggregate}
             if switch.datapath and not there.isdisjoint(jobs):
                 switch.ask(counts_request(switch.datapath), partial(take, name))
-
-    def _with_new(self, intent: Intent) -> Rules:
-        """What the switches have, and the intent's rules that they have nothing for; none that adds up."""
-        return {
-            name: _with(switch_rules, self._switches[name].table.rules)
-            for name, switch_rules in intent.rules.items()
-        }
 
     def _without_new_trees(self, intent: Intent) -> Rules:
         """The intent's rules, those left out that add up and are not at their switches yet."""
@@ -239,15 +291,6 @@ class Steering:
         intent = rebalanced_intent(self.intent, rate_bps, link_bps, self._down)
         if intent is not self.intent:
             self._change(intent, "rebalanced", since_ns, moves=moves(self.intent, intent))
-
-
-def _with(wanted: tuple[Rule, ...], there: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    """`there` and what of `wanted` matches what nothing there matches; itself if there is nothing."""
-    if wanted is there:
-        return there
-    known = {(rule.match, rule.priority) for rule in there}
-    new = tuple(rule for rule in wanted if not rule.aggregate and (rule.match, rule.priority) not in known)
-    return there + new if new else there
 
 
 def _without(wanted: tuple[Rule, ...], there: tuple[Rule, ...]) -> tuple[Rule, ...]:

@@ -27,9 +27,7 @@ class KnownSwitch:
         self.table = SwitchTable()
         self._refuse = refuse
         self._was_ready = False
-        self._barriers: deque[Callable[[], None]] = (
-            deque()
-        )  # what to do when each is answered, or never will be
+        self._barriers: deque[list[Callable[[], None]]] = deque()  # whom to call for each that is outstanding
         self._questions: dict[int, tuple[Take, list[Any]]] = {}
 
     def come(self, datapath: Any, table: SwitchTable) -> None:
@@ -47,36 +45,30 @@ class KnownSwitch:
         self.is_ready = False
         self._questions.clear()
         while self._barriers:
-            self._barriers.popleft()()
+            self.reach_barrier()
 
     def update(self, table: SwitchTable, done: Callable[[], None]) -> int:
         """Send the switch what is new in `table`; return the number of rules that differ.
 
-        `done` is called once the switch has all that it was sent, or at once if it has.  A switch that is
-        away gets it when it comes again.
+        `done` is called as `when_done` says.  A switch that is away gets it when it comes again.
         """
         old, self.table = self.table, table
         differing = openflow.changes(old, table)
         octets = openflow.update(self.datapath, old, table, differing) if self.datapath else b""
         if octets:
             self.datapath.send(octets)
-            self._barriers.append(done)
-        else:
-            self.when_done(done)
+            self._barriers.append([])
+        self.when_done(done)
         return sum(map(len, differing))
 
     def when_done(self, done: Callable[[], None]) -> None:
-        """Call `done` once the switch has carried out all that it was sent, at once if it has."""
-        if not self._barriers:
+        """Call `done` when the last barrier that it was sent is answered, or never will be; at once if none
+        is outstanding.
+        """
+        if self._barriers:
+            self._barriers[-1].append(done)
+        else:
             done()
-            return
-        last = self._barriers.pop()
-
-        def both() -> None:
-            last()
-            done()
-
-        self._barriers.append(both)
 
     def ask(self, request: Any, take: Take) -> None:
         """Send a multipart request; its datapath must be there."""
@@ -95,13 +87,13 @@ class KnownSwitch:
 
     def reach_barrier(self) -> None:
         """All that was sent before the oldest barrier is carried out or refused."""
-        if self._barriers:
-            self._barriers.popleft()()
+        for done in self._barriers.popleft() if self._barriers else ():
+            done()
 
     def _program(self) -> None:
         sent = openflow.program(self.datapath, self.table)
         self.datapath.send(sent)
-        self._barriers.append(lambda: self._check(sent))
+        self._barriers.append([lambda: self._check(sent)])
 
     def _check(self, sent: bytes, renews: bool = False) -> None:
         """Ask the switch for its rules and groups, and compare these with what it has been sent."""

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 from mininet.log import setLogLevel
 
@@ -41,7 +41,7 @@ from gradwire.planning.machines.machinesfile import Machines
 from gradwire.planning.transport import fabric_transport
 from gradwire.traces.units import show_count, show_first
 
-_RULES_S = 10.0  # in which a switch that was started gets its rules, or one that was stopped is missed
+_RULES_S = 10.0  # in which flows are led over a switch that was started, or around one that was stopped
 _SHOWN_FAILURES = 3
 
 
@@ -70,11 +70,12 @@ def main(options: dict[str, Any], channel: Channel | None = None) -> int:
         print(f"{fabric.spec} is up: {hosts}, {switches}", flush=True)
         setLogLevel("output")
         _set_environment(options["scapy_start"])
-        power = _power(fabric, emulation)
+        waiting = partial(_waiting, emulation, "away" if team else "gone")
+        power = waiting(_power(fabric, emulation))
         for switch in emulation.net.switches:
             switch.management, switch.power = MANAGEMENT, power
         if team:
-            add_far_nodes(emulation.net, fabric, team, lambda machine: _with_rules(emulation, machine.power))
+            add_far_nodes(emulation.net, fabric, team, lambda machine: waiting(machine.power))
         prompt = Prompt(emulation.net, script, emulation.watch)
     if script is None or not prompt.failed:
         return 0
@@ -102,23 +103,24 @@ def _set_environment(scapy_start: str) -> None:
 
 
 def _power(fabric: Fabric, emulation: Emulation) -> Callable[[str, str], None]:
-    """What stops a switch, or starts it and waits for its rules."""
-    change = (
-        partial(ofctl.order, MANAGEMENT)
-        if emulation.agent
-        else ovs.Bridges(fabric, MANAGEMENT, OPENFLOW_PORT).power
-    )
-    return _with_rules(emulation, change)
+    """What stops a switch of this machine, or starts it."""
+    if emulation.agent:
+        return partial(ofctl.order, MANAGEMENT)
+    return ovs.Bridges(fabric, MANAGEMENT, OPENFLOW_PORT).power
 
 
-def _with_rules(emulation: Emulation, change: Callable[[str, str], None]) -> Callable[[str, str], None]:
-    """`change`, and the wait until the controller has lost a switch that it stops, or until one that it
-    starts has its rules: a controller that has not noticed yet that a switch was away takes it for ready.
+def _waiting(
+    emulation: Emulation, stopped: Literal["gone", "away"], change: Callable[[str, str], None]
+) -> Callable[[str, str], None]:
+    """`change`, and the wait until flows are led over a switch that it starts, or until one that it stops is
+    `gone` (flows are led around it) or only `away`: nobody notices that the far end of a tunnel has no power.
+
+    A controller that has not noticed that a switch was away would take it for ready.
     """
 
     def power(verb: str, switch: str) -> None:
         change(verb, switch)
-        word, answer = ("await", "ready") if verb == "start" else ("await-gone", "gone")
+        word, answer = ("await", "ready") if verb == "start" else (f"await-{stopped}", stopped)
         emulation.controller.tell(f"{word} {switch}")
         emulation.controller.await_line(f"{answer} {switch}", _RULES_S, emulation.watch)
 

@@ -78,6 +78,11 @@ class Controller:
         readable, _, _ = select.select([self.process.stdout], [], [], READY_S)
         return self.process.stdout.readline().strip() if readable else "nothing in time"
 
+    def is_silent(self, seconds: float) -> bool:
+        assert self.process.stdout
+        readable, _, _ = select.select([self.process.stdout], [], [], seconds)
+        return not readable
+
     def tell(self, line: str) -> None:
         assert self.process.stdin
         self.process.stdin.write(line + "\n")
@@ -273,9 +278,7 @@ def test_a_cable_that_fails_is_led_around_and_forgotten_once_it_is_up(tmp_path: 
             assert controller.process.poll() is None
             time.sleep(0.01)
         controller.tell("settle")
-        assert controller.process.stdout
-        readable, _, _ = select.select([controller.process.stdout], [], [], 0.5)
-        assert not readable, "settled while a cable is down"
+        assert controller.is_silent(0.5), "settled while a cable is down"
         those.down.clear()
         those.links["leaf0"].sendall(port_status(port, is_down=False))
         assert controller.line() == "settled"
@@ -292,14 +295,19 @@ def test_a_cable_that_fails_is_led_around_and_forgotten_once_it_is_up(tmp_path: 
 
 
 @pytest.mark.long
-def test_a_switch_is_gone_only_once_its_connection_has_ended() -> None:
+def test_a_switch_is_away_once_its_connection_has_ended_and_gone_once_flows_are_led_around_it() -> None:
+    fabric = parse_fabric(SPEC)
     with running("--fabric", SPEC) as controller, switches(controller) as those:
         assert controller.line() == "ready"
-        controller.tell("await-gone spine0")
-        assert controller.process.stdout
-        readable, _, _ = select.select([controller.process.stdout], [], [], 0.3)
-        assert not readable, "gone while it is connected"
+        controller.tell("await-away spine0")
+        assert controller.is_silent(0.3), "away while it is connected"
         those.links["spine0"].shutdown(socket.SHUT_RDWR)
+        assert controller.line() == "away spine0"
+        controller.tell("await-gone spine0")
+        assert controller.is_silent(0.3), "gone while flows are led to it"
+        for leaf in ("leaf0", "leaf1"):
+            (port,) = [number for number, peer in fabric.neighbours[leaf].items() if peer == "spine0"]
+            those.links[leaf].sendall(port_status(port, is_down=True))
         assert controller.line() == "gone spine0"
 
 

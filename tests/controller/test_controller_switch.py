@@ -107,6 +107,19 @@ def test_an_update_is_done_when_its_barrier_is_reached_and_not_before(machine: M
     assert done == ["done", "again"]
 
 
+def test_who_waits_is_called_with_the_last_barrier_of_what_was_sent_before(machine: Machine) -> None:
+    switch = programmed(machine, A)
+    called: list[str] = []
+    switch.update(openflow.table((B,), switch.table), lambda: called.append("first"))
+    switch.update(openflow.table((C,), switch.table), lambda: called.append("second"))
+    switch.when_done(lambda: called.append("third"))
+    assert not called
+    switch.reach_barrier()
+    assert called == ["first"]
+    switch.reach_barrier()
+    assert called == ["first", "second", "third"]
+
+
 def test_an_update_while_it_is_being_programmed_does_not_make_it_refused(machine: Machine) -> None:
     switch = KnownSwitch("s", never)
     line = come(switch, machine, A, B)

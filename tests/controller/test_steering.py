@@ -7,7 +7,6 @@ import pytest
 
 from gradwire.controller.controllog import ControlLog
 from gradwire.controller.intent import Intent, fabric_intent, plan_intent
-from gradwire.controller.openflow import table
 from gradwire.controller.readback import FlowStats
 from gradwire.controller.ryu_api import ofp, parser
 from gradwire.controller.steering import Steering
@@ -51,7 +50,7 @@ class World:
 
     def connect(self, name: str) -> None:
         switch = self.switches[name]
-        switch.come(Line(self.machines[name]), table(self.steering.intent.rules[name], switch.table))
+        switch.come(Line(self.machines[name]), self.steering.table_of(switch))
 
     def deliver(self) -> None:
         """What one switch says may have something sent to the others."""
@@ -63,13 +62,20 @@ class World:
     def turn(self, end: Egress, is_down: bool, is_reported: bool = True) -> None:
         """The port at one end of a cable goes down or up; both ends see it, one PORT_STATUS each."""
         for each in (end, self.fabric.peers[end]):
-            down = self.machines[each.node].instruments.down
-            (down.add if is_down else down.discard)(interface(each.node, each.port))
+            self.set_carrier(each, is_down)
             if is_reported:
-                state = ofp.OFPPS_LINK_DOWN if is_down else ofp.OFPPS_LIVE
-                port = parser.OFPPort(each.port, "", b"", 0, state, 0, 0, 0, 0, 0, 0)
-                self.steering.look_at(self.switches[each.node], port)
+                self.report(each, is_down)
         self.steering.react()
+
+    def set_carrier(self, end: Egress, is_down: bool) -> None:
+        down = self.machines[end.node].instruments.down
+        (down.add if is_down else down.discard)(interface(end.node, end.port))
+
+    def report(self, end: Egress, is_down: bool) -> None:
+        """A PORT_STATUS."""
+        state = ofp.OFPPS_LINK_DOWN if is_down else ofp.OFPPS_LIVE
+        port = parser.OFPPort(end.port, "", b"", 0, state, 0, 0, 0, 0, 0, 0)
+        self.steering.look_at(self.switches[end.node], port)
 
     def events(self, *kinds: str) -> list[dict[str, Any]]:
         return [event for event in self._log.events if event["event"] in kinds]
