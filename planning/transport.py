@@ -94,8 +94,8 @@ def buffered_nbytes(sndbuf_nbytes: int) -> int:
 
 def unsent_nbytes(transport: Transport) -> int:
     """What a rank hands to TCP of one connection before it is sent, at most (TCP_NOTSENT_LOWAT): a fifth of
-    the receive buffer, which is 2 ms of the rate with up to 16 hosts, no delays and up to 3.3 Gb/s; 256 KiB if
-    that is more.  TCP asks for more when half of it is left.
+    the receive buffer, which is 2 ms of the rate with up to 16 hosts, no delays and up to 3.3 Gb/s; 256 KiB
+    if that is more.  TCP asks for more when half of it is left.
 
     To copy a whole buffer, 1.2 MB at 1 Gb/s, takes half a millisecond of a processor, in which other ranks
     begin nothing.
