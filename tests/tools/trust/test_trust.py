@@ -617,7 +617,7 @@ def test_the_page_names_every_row_and_escapes_what_a_job_said() -> None:
 
 
 def test_a_note_says_where_the_job_itself_computed_longer_as_it_was_captured() -> None:
-    """Of a live iteration of 100 ms; what differs by 2 ms is not told."""
+    """Of a live iteration of 100 ms; a difference below 2 ms is not reported."""
     at_home = replace(ROW, captured_on="b", computing_s=0.010)
     rows = [replace(ROW, computing_s=own_s) for own_s in (0.018, 0.0119, 0.005, None)]
     other_job = replace(ROW, job=1, computing_s=0.018)
