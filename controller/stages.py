@@ -23,7 +23,7 @@ def stages(fabric: Fabric, down: Collection[Link], there: Rules, wanted: Rules) 
     """What the switches have one after the other, from what is `there` on; after the last one comes `wanted`.
 
     `down` are the cables that `wanted` does not use.  Old rules that no new rule replaces, and those that add
-    up, stay as they are until after the last stage.  None if the switches had no room for one of them.
+    up, stay as they are until after the last stage.  Empty if the switches had no room for one of them.
     """
     access = {address_number(fabric.ip(host)): access_switch(fabric, host) for host in fabric.hosts}
     left = without(fabric, frozenset(down).intersection(fabric.inner_links))

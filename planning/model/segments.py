@@ -4,7 +4,7 @@ A port shapes by a token bucket (HTB): it lets a segment go at once when it may 
 more until the time that the segment takes on its link is over.  So a lone segment crosses any number of
 idle links in no time, and what comes next waits, at each of them, for what it owes.  A port that was idle has
 saved up to a burst.  Where the processors rested, its timer wakes it late, by less than a burst, so it keeps
-its rate.  It then sends at once all that is due: a notice and the data behind it arrive at the same moment.
+its rate.  It then sends at once all that is due: a notice and the data that follow arrive at the same moment.
 
 A rank hands TCP messages: items, which are what it sends without a break, and notices.  TCP makes segments of
 them, and how many of these are under way is bounded by the bytes of its own that a connection has in queues:

@@ -167,7 +167,8 @@ class _Items:
         if not isinstance(item, Message) or item.ready is None:
             return item
         after = {self._ids[other] for other in item.ready.after}
-        send = self._together_with.get(bisect_left(self._ids, number))
+        operation = bisect_left(self._ids, number)  # the ids of operations ascend
+        send = self._together_with.get(operation)
         if send is not None:
             after |= {*self._items[self._ids[send]].begins[0].after}
         return item.model_copy(
