@@ -17,6 +17,7 @@ from gradwire.traces.decoding import decoded
 from gradwire.traces.files import read_at_most
 from gradwire.traces.framing.framings import choose_all
 from gradwire.traces.indexfiles import MANIFEST, MAX_MANIFEST_NBYTES, read_indexes
+from gradwire.traces.memory import free_nbytes
 from gradwire.traces.packets.capture import SUFFIXES, read_capture
 from gradwire.traces.packets.clocks import Clocks, compare_clocks
 from gradwire.traces.packets.copies import without_copies
@@ -26,6 +27,7 @@ from gradwire.traces.packets.reads import recorded, supplemented
 from gradwire.traces.packets.streams import Stream, assemble, connections
 from gradwire.traces.packets.timestamps import with_plausible_times
 from gradwire.traces.recognition.ranks import BadTrace, NoTraining
+from gradwire.traces.threads import in_threads, n_at_once
 from gradwire.traces.trace import Trace
 from gradwire.traces.units import show_first
 
@@ -67,7 +69,14 @@ def open_recorded(paths: Sequence[Path], ranks: Path | None = None) -> Trace:
 
 def read_captures(paths: Sequence[Path]) -> list[Packets]:
     """The packets of captures, or of folders of them, each packet of a file once, at times that can be."""
-    return [without_copies(with_plausible_times(read_capture(path))) for path in capture_paths(paths)]
+    files = capture_paths(paths)
+    # Those that are read at once may take half of the memory, or two thirds if they are two.
+    n_shares = 1 + n_at_once(len(files))
+
+    def read(path: Path) -> Packets:
+        return without_copies(with_plausible_times(read_capture(path, free_nbytes() // n_shares)))
+
+    return in_threads(read, files)
 
 
 def _by_one_clock(read: Sequence[Packets]) -> tuple[Sequence[Packets], list[Rows], Clocks]:

@@ -23,6 +23,7 @@ from gradwire.traces.analysis.spacing import (
     shown_rates,
 )
 from gradwire.traces.packets.cover import Ints
+from gradwire.traces.threads import in_threads
 from gradwire.traces.units import show_bps
 
 What = Literal["link", "share", "none", "unknown"]
@@ -85,7 +86,8 @@ def held_bounds(
     for one in (*series, *acknowledged):
         busy.setdefault(one.host, []).append(one.time_ns[one.nbytes >= LARGE_NBYTES])
     moving = {host: np.sort(np.concatenate(times)) for host, times in busy.items()}
-    seen = [rate for one in series for rate in _bounds(one, moving[one.host])]
+    found = in_threads(lambda one: [*_bounds(one, moving[one.host])], series)
+    seen = [rate for rates in found for rate in rates]
     for one in acknowledged:
         seen = _with_links(seen, [_far_away(rate) for rate in _bounds(one, moving[one.host])])
     possible = [_possible(rate, known_bps, most_bps) for rate in seen]

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,13 +139,13 @@ def _columns(trace: Trace, streams: Sequence[Stream]) -> Iterator[_Figures]:
     rtts: list[Percentiles | None] = [None] * len(streams)
     for files, numbers in _grouped_by([stream.near_src for stream in streams]):
         some = [streams[number] for number in numbers]
-        packets, place = packets_of(files)
+        packets, spans_of = packets_of(files)
         pieces = _pieces(some)
-        own = _spans([place(stream.direction) for stream in some])
+        own = spans_of([stream.direction for stream in some])
         counts = nothing_counted(len(some))
         count(packets, own, pieces, counts)
         figures = zip(*(column.tolist() for column in counts), strict=True)
-        answers = _spans([place(stream.direction.reverse) for stream in some])
+        answers = spans_of([stream.direction.reverse for stream in some])
         found = _round_trips(packets, answers, pieces, some)
         for number, one, rtt in zip(numbers, figures, found, strict=True):
             counted[number], rtts[number] = one, rtt
@@ -157,24 +156,21 @@ def _columns(trace: Trace, streams: Sequence[Stream]) -> Iterator[_Figures]:
         yield _Figures(n_packets, wire_nbytes, reset, out_of_order, rtt, window)
 
 
-Place = tuple[int, int]  # of a direction's packets: from one row until another
-
-
 class _PacketsOf:
     """The TCP packets of files, each direction's in the order of time."""
 
     def __init__(self, captures: Sequence[Packets]) -> None:
         self.captures = captures
         self.rows_of = by_direction(captures)
-        self._place_of = list(map(_places, self.rows_of))
+        self._number_of = [{direction: n for n, direction in enumerate(rows)} for rows in self.rows_of]
 
-    def __call__(self, files: Sequence[int]) -> tuple[TcpPackets, Callable[[Direction], list[Place]]]:
-        """The packets of some files, and a function for where those of a direction are: at each file's place.
+    def __call__(self, files: Sequence[int]) -> tuple[TcpPackets, Callable[[Sequence[Direction]], Spans]]:
+        """The packets of some files, and a function for where those of directions are: at each file's place.
 
         Of one file the columns are its own.
         """
-        captures, place_of = [self.captures[file] for file in files], [self._place_of[file] for file in files]
-        rows = [concatenated(self.rows_of[file])[0] for file in files]
+        captures = [self.captures[file] for file in files]
+        rows, ends = zip(*(concatenated(self.rows_of[file]) for file in files), strict=True)
         first = np.cumsum([0, *map(len, captures)]).tolist()
         begins = np.cumsum([0, *map(len, rows)]).tolist()
         packets = TcpPackets(
@@ -182,20 +178,17 @@ class _PacketsOf:
             *(_joined([getattr(one, name) for one in captures]) for name in TcpPackets._fields[1:]),
         )
 
-        def places(direction: Direction) -> list[Place]:
-            known = [
-                (before, place[direction])
-                for before, place in zip(begins, place_of, strict=False)
-                if direction in place
-            ]
-            return [(before + begin, before + end) for before, (begin, end) in known]
+        def spans_of(directions: Sequence[Direction]) -> Spans:
+            begin, end = np.empty((2, len(directions), len(files)), np.int64)
+            for place, file in enumerate(files):
+                number_of, cuts = self._number_of[file], begins[place] + np.append(0, ends[place])
+                # One that is not there would be from the end of all to their begin.
+                numbers = np.array([number_of.get(one, -1) for one in directions], np.int64)
+                begin[:, place], end[:, place] = cuts[numbers], cuts[numbers + 1]
+            is_there = end > begin
+            return Spans(_ends(np.count_nonzero(is_there, axis=1)), begin[is_there], end[is_there])
 
-        return packets, places
-
-
-def _places(rows: Rows) -> dict[Direction, Place]:
-    """Of each direction when all rows are one after the other."""
-    return dict(zip(rows, pairwise(np.cumsum([0, *map(len, rows.values())]).tolist()), strict=True))
+        return packets, spans_of
 
 
 def _pieces(streams: Sequence[Stream]) -> Pieces:
@@ -230,9 +223,9 @@ def _windows(packets_of: _PacketsOf, streams: Sequence[Stream]) -> list[Percenti
     known = [number for number, receiver in enumerate(receivers) if receiver in shift_of]
     windows: list[Percentiles | None] = [None] * len(streams)
     for files, places in _grouped_by([shift_of[receivers[number]][:1] for number in known]):
-        packets, place = packets_of(files)
+        packets, spans_of = packets_of(files)
         numbers = [known[one] for one in places]
-        spans = _spans([place(receivers[number]) for number in numbers])
+        spans = spans_of([receivers[number] for number in numbers])
         shift = np.array([shift_of[receivers[number]][1] for number in numbers], np.int64)
         values = np.empty(int((spans.end - spans.begin).sum()), np.int64)
         found = grouped(values, offered_windows(packets, spans.begin, spans.end, shift, values))
@@ -264,13 +257,7 @@ def _window_shifts(captures: Sequence[Packets], rows_of: Sequence[Rows]) -> dict
     return found
 
 
-def _spans(places: Sequence[Sequence[Place]]) -> Spans:
-    """Of each flow its places."""
-    begin_end = np.array([place for some in places for place in some], np.int64).reshape(-1, 2)
-    return Spans(_ends([len(some) for some in places]), *(column.copy() for column in begin_end.T))
-
-
-def _ends(lengths: Sequence[int]) -> Ints:
+def _ends(lengths: Sequence[int] | Ints) -> Ints:
     """Where each of some parts begins, one after the other, and where the last one ends."""
     return np.cumsum(np.array([0, *lengths], np.int64))
 

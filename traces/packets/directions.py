@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from gradwire.traces.packets.cover import Ints
 from gradwire.traces.packets.packets import ACK, SYN, TCP, Packets, once
+from gradwire.traces.threads import in_threads
 
 _MAX_MARKED = 1 << 10  # addresses in a file, up to which a table of all pairs is small
 _MAX_SHORT = 1 << 16  # addresses in a file, up to which one 64-bit key tells a direction
@@ -36,7 +37,7 @@ def by_direction(captures: Sequence[Packets]) -> list[Rows]:
     A 4-tuple that is used again gets another `number` from the SYN on that begins its next connection.  Where
     a file has fewer of these SYNs than another, the other's times are taken for it.
     """
-    rows_of = [{**_by_four_tuple(packets)} for packets in captures]
+    rows_of = in_threads(_by_four_tuple, captures)
     n_syns = [_n_syns(packets, rows) for packets, rows in zip(captures, rows_of, strict=True)]
     often = {direction for counts in n_syns for direction, count in counts.items() if count > 1}
     begun: dict[Direction, Ints] = {}

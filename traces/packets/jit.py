@@ -8,6 +8,7 @@ has other code than the source, or has no such types, numba compiles the functio
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
 from inspect import get_annotations
+from threading import RLock
 from typing import Any, TypeVar, cast, get_args
 from zlib import crc32
 
@@ -15,6 +16,7 @@ import numpy as np
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _VALUES = (int, float, tuple, np.generic, np.ndarray)  # of constants
+_MAKING = RLock()  # another thread would compile before all of the module have taken their places
 _SCALARS = {int: (int, np.int64), bool: (bool, np.bool_), float: (float, np.float64), np.uint64: (np.uint64,)}
 
 
@@ -91,13 +93,14 @@ class Compiled:
         """What numba makes of it.  Those of its module take the places of what stands for them there, as
         compiled functions call nothing else.
         """
-        if self._made is None:
-            self._made = _njit(self.function)
-            names = self.function.__globals__
-            for name, value in [*names.items()]:
-                if isinstance(value, Compiled):
-                    names[name] = value.made()
-        return self._made
+        with _MAKING:
+            if self._made is None:
+                self._made = _njit(self.function)
+                names = self.function.__globals__
+                for name, value in [*names.items()]:
+                    if isinstance(value, Compiled):
+                        names[name] = value.made()
+            return self._made
 
 
 def dtype_of(kind: Any) -> Any:

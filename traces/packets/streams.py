@@ -20,6 +20,7 @@ from gradwire.traces.packets.directions import Direction, Rows, by_direction, ow
 from gradwire.traces.packets.inorder import NO_SYN, SeenInOrder, in_order
 from gradwire.traces.packets.packets import ACK, Packets
 from gradwire.traces.packets.payloadcolumns import PayloadColumns, payload_columns
+from gradwire.traces.threads import in_threads
 
 
 @dataclass(frozen=True)
@@ -175,17 +176,17 @@ def assemble(captures: Sequence[Packets], rows_of: Sequence[Rows] | None = None)
     for number, rows in enumerate(rows_of):
         for direction in rows:
             seen[direction].append(number)
-    with_payload = [payload_columns(packets, rows) for packets, rows in zip(captures, rows_of, strict=True)]
-    streams = {}
-    simple = [_simple_streams(number, captures[number], file) for number, file in enumerate(with_payload)]
-    for direction, numbers in seen.items():
+    with_payload = in_threads(payload_columns, captures, rows_of)
+    simple = in_threads(_simple_streams, range(len(captures)), captures, with_payload)
+
+    def stream_of(direction: Direction) -> Stream | None:
+        numbers = seen[direction]
         if len(numbers) == 1 and direction in simple[numbers[0]]:
-            stream = simple[numbers[0]][direction]
-        else:
-            stream = _stream(direction, captures, owners, at_points, {n: with_payload[n] for n in numbers})
-        if stream is not None:
-            streams[direction] = stream
-    return streams
+            return simple[numbers[0]][direction]
+        return _stream(direction, captures, owners, at_points, {n: with_payload[n] for n in numbers})
+
+    streams = zip(seen, in_threads(stream_of, [*seen]), strict=True)
+    return {direction: stream for direction, stream in streams if stream is not None}
 
 
 def _simple_streams(number: int, packets: Packets, file: PayloadColumns) -> dict[Direction, Stream | None]:

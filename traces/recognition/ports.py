@@ -17,13 +17,16 @@ connections the one with the latest time decides.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from gradwire.traces.packets.directions import own_address
+from gradwire.traces.packets.packets import Packets
+from gradwire.traces.threads import in_threads
 from gradwire.traces.trace import Trace
 from gradwire.traces.workload import MAX_GAP_NS
 
@@ -81,24 +84,31 @@ def ports(trace: Trace) -> dict[int, HostPort]:
     for packets in trace.captures:
         host = own_address(packets)
         if host in trace.addresses:
-            is_sent = (packets.src == packets.addresses.index(host)) & (packets.protocol != 0)
-            rank_of = np.array([_rank(trace, address) for address in packets.addresses], np.int64)
-            columns = packets.time_ns[is_sent], packets.wire_nbytes[is_sent], rank_of[packets.dst[is_sent]]
-            files[trace.addresses.index(host)].append(columns)
-    found = {}
-    for rank, some in files.items():
-        left_ns, nbytes, peers = (np.concatenate(each).astype(np.int64) for each in zip(*some, strict=True))
-        order = np.argsort(left_ns, kind="stable")
-        left_ns, nbytes, peers = left_ns[order], nbytes[order], peers[order]
-        if (port := port_of(left_ns, nbytes)) is not None:
-            large = nbytes >= LEAST_NBYTES
-            data_ns = {peer: left_ns[large & (peers == peer)] for peer in np.unique(peers[large]).tolist()}
-            found[rank] = replace(port, data_ns=data_ns, is_virtual=trace.is_emulated)
-    return found
+            files[trace.addresses.index(host)].append(packets)
+    found = in_threads(partial(_port, trace), [*files], [*files.values()])
+    return {rank: port for rank, port in zip(files, found, strict=True) if port is not None}
 
 
-def _rank(trace: Trace, address: str) -> int:
-    return trace.addresses.index(address) if address in trace.addresses else -1
+def _port(trace: Trace, rank: int, captures: Sequence[Packets]) -> HostPort | None:
+    """Of a rank, whose own `captures` they are."""
+    parts = [_sent(trace, rank, packets) for packets in captures]
+    left_ns, nbytes, peers = (np.concatenate(each).astype(np.int64) for each in zip(*parts, strict=True))
+    order = np.argsort(left_ns, kind="stable")
+    left_ns, nbytes, peers = left_ns[order], nbytes[order], peers[order]
+    port = port_of(left_ns, nbytes)
+    if port is None:
+        return None
+    large = nbytes >= LEAST_NBYTES
+    data_ns = {peer: left_ns[large & (peers == peer)] for peer in np.unique(peers[large]).tolist()}
+    return replace(port, data_ns=data_ns, is_virtual=trace.is_emulated)
+
+
+def _sent(trace: Trace, rank: int, packets: Packets) -> tuple[Times, Times, Times]:
+    """When packets of a rank left, how large they are on the wire, and to which ranks; -1 for others."""
+    is_sent = (packets.src == packets.addresses.index(trace.addresses[rank])) & (packets.protocol != 0)
+    rank_of = {address: rank for rank, address in enumerate(trace.addresses)}
+    peers = np.array([rank_of.get(address, -1) for address in packets.addresses], np.int64)
+    return packets.time_ns[is_sent], packets.wire_nbytes[is_sent], peers[packets.dst[is_sent]]
 
 
 def port_of(left_ns: Times, nbytes: Times) -> HostPort | None:
