@@ -159,10 +159,29 @@ def test_what_does_not_fit_is_refused_with_a_way_out(tmp_path: Path, packed: obj
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("packed", [bytes, gzip.compress, zstd], ids=["plain", "gzip", "zstd"])
+@pytest.mark.parametrize("n_zeros", [16, 5000])
+def test_zeros_in_the_place_of_packets_end_a_file(tmp_path: Path, packed: object, n_zeros: int) -> None:
+    path = written(tmp_path / "a.pcap", packed(PLAIN + bytes(n_zeros)))  # type: ignore[operator]
+    packets = read_capture(path)
+    assert len(packets) == 20
+    assert packets.fault == f"at byte {len(PLAIN):,}: zeros, and no packet"
+    (*_, last) = packet_blocks(path, 1000)
+    assert last.fault == packets.fault
+
+
+def test_a_packet_without_bytes_is_one_where_it_has_a_time(tmp_path: Path) -> None:
+    assert len(read_capture(written(tmp_path / "a.pcap", pcap([Record(5, b""), Record(6, FRAMES[3])])))) == 2
+
+
 def test_a_bomb_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
-    bomb = gzip.compress(PLAIN[:24] + b"\0" * (1 << 24), 1)
+    record = struct.pack("<IIII", 1, 0, 0, 0)
+    bomb = gzip.compress(PLAIN[:24] + record * (1 << 20), 1)
     with pytest.raises(BadCapture, match="memory"):
         read_capture(written(tmp_path / "a.pcap.gz", bomb), budget_nbytes=1 << 22)
+    zeros = gzip.compress(PLAIN[:24], 1) + gzip.compress(bytes(1 << 24), 1) * 1000  # 16 GiB
+    with pytest.raises(BadCapture, match="zeros, and no packet"):
+        read_capture(written(tmp_path / "b.pcap.gz", zeros), budget_nbytes=1 << 26)
     with pytest.raises(BadCapture, match="not a pcap"):
         read_capture(written(tmp_path / "a.pcap.gz", gzip.compress(b"\0" * (1 << 24), 1)))
 

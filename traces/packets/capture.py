@@ -88,18 +88,22 @@ def read_capture(path: Path, budget_nbytes: int | None = None) -> Packets:
     """All packets of a file; the bytes of a plain one stay in the file, mapped into memory.
 
     `budget_nbytes` bounds the columns, and the bytes if they must be unpacked; half of what this
-    process may still take if None.  A packet that is cut off, or a length that cannot be, ends the reading:
-    `truncated`.
+    process may still take if None.  A packet that is cut off, zeros in the place of one, or a length that
+    cannot be, ends the reading: `truncated`.
     Raises BadCapture, also if there is no whole packet or no room; OSError.
     """
     budget = free_nbytes() // 2 if budget_nbytes is None else budget_nbytes
     with Opened(path) as source:
         head = source.read(FILE_HEADER_NBYTES)
         reading = FileReading(path, head, source.fault)
-        data = source.mapped() if source.is_plain else _unpacked(source, head, budget)
-        records, at, fault = _all_records(reading, data, budget - len(data) * (not source.is_plain))
+        parts: list[Records] = []
+        if source.is_plain:
+            data = source.mapped()
+            at, fault = _walk(reading, data, reading.walker.start, parts, budget)
+        else:
+            data, at, fault = _unpacked(reading, source, head, parts, budget)
         fault = fault or source.fault or _CUT_OFF * (at != len(data))
-    return reading.packets(data, records, _placed(fault, at))
+    return reading.packets(data, joined_records(parts), _placed(fault, at))
 
 
 def packet_blocks(path: Path, piece_nbytes: int = PIECE_NBYTES) -> Iterator[Packets]:
@@ -136,31 +140,56 @@ def packet_blocks(path: Path, piece_nbytes: int = PIECE_NBYTES) -> Iterator[Pack
     yield replace(last, truncated=bool(fault), fault=_placed(fault, begin + at), interfaces=interfaces)
 
 
-def _all_records(reading: FileReading, data: Octets, budget_nbytes: int) -> tuple[Records, int, str]:
-    """The packets, where they end, and what is wrong there."""
-    parts: list[Records] = []
-    at, fault = reading.walker.start, ""
-    while not parts or (len(parts[-1].time_ns) == ROWS_PER_WALK and not fault):
+def _walk(
+    reading: FileReading, data: Octets, at: int, parts: list[Records], budget_nbytes: int
+) -> tuple[int, str]:
+    """Append the packets from byte `at` on to `parts`; where they end, and what is wrong there."""
+    while True:
         records, at, fault = reading.walker.walk(data, at)
         parts.append(records)
         if sum(len(part.time_ns) for part in parts) * ROW_NBYTES > budget_nbytes:
             raise BadCapture(_no_room(reading.path, budget_nbytes))
-    return joined_records(parts), at, fault
+        if fault or len(records.time_ns) < ROWS_PER_WALK:
+            return at, fault
 
 
-def _unpacked(source: Opened, head: Octets, budget_nbytes: int) -> Octets:
-    """All of it, beginning with `head`."""
-    data = bytearray(head.tobytes())
+def _unpacked(
+    reading: FileReading, source: Opened, head: Octets, parts: list[Records], budget_nbytes: int
+) -> tuple[Octets, int, str]:
+    """The bytes that packets were found in, beginning with `head`, and what `_walk` says of them.
+
+    Nothing behind a fault is unpacked: it may be millions of times as long as the file.
+    """
+    data, nbytes = np.array(head), len(head)
+    at, fault, is_more = reading.walker.start, "", True
     try:
-        while len(piece := source.read(PIECE_NBYTES)):
-            data += piece.data
-            if len(data) > budget_nbytes:
+        while is_more and not fault:
+            piece = source.read(PIECE_NBYTES)
+            is_more = len(piece) == PIECE_NBYTES
+            data, nbytes = _appended(data, nbytes, piece), nbytes + len(piece)
+            if nbytes > budget_nbytes:
                 raise BadCapture(_no_room(source.path, budget_nbytes))
+            at, fault = _walk(reading, _first(data, nbytes), at, parts, budget_nbytes - nbytes)
     except MemoryError:
-        raise BadCapture(_no_room(source.path, len(data))) from None
-    whole = np.frombuffer(data, np.uint8)
-    whole.flags.writeable = False
-    return whole
+        raise BadCapture(_no_room(source.path, nbytes)) from None
+    return _first(data, nbytes), at, fault
+
+
+def _appended(data: Octets, nbytes: int, piece: Octets) -> Octets:
+    """The first `nbytes` of `data` and then `piece`, and room for more."""
+    end = nbytes + len(piece)
+    if end > len(data):
+        larger = np.empty(end * 5 // 4, np.uint8)
+        larger[:nbytes] = data[:nbytes]
+        data = larger
+    data[nbytes:end] = piece
+    return data
+
+
+def _first(data: Octets, nbytes: int) -> Octets:
+    some = data[:nbytes]
+    some.flags.writeable = False
+    return some
 
 
 def _joined(first: Octets, second: Octets) -> Octets:

@@ -26,6 +26,7 @@ _VARIANTS = {
     0xA1B23C4D: _Variant(1, RECORD_HEADER_NBYTES),
     0xA1B2CD34: _Variant(1000, 24),  # interface, protocol and direction follow in each record
 }
+_FAULTS = ("", "a packet's length is impossible", "zeros, and no packet")
 ByteOrder = Literal["little", "big"]
 _ORDERS: tuple[ByteOrder, ...] = ("little", "big")
 
@@ -51,9 +52,9 @@ class PcapWalker:
     def walk(self, data: Octets, at: int) -> Walked:
         """See Walker."""
         records = empty_records(ROWS_PER_WALK)
-        count, end, is_broken = _walk(data, at, self._is_big_endian, self._variant, records)
+        count, end, fault = _walk(data, at, self._is_big_endian, self._variant, records)
         records.interface[:count] = 0
-        return Walked(first_records(records, count), end, "a packet's length is impossible" * is_broken)
+        return Walked(first_records(records, count), end, _FAULTS[fault])
 
 
 def byte_order(header: bytes) -> ByteOrder | None:
@@ -74,21 +75,27 @@ def _u32(data: Octets, at: int, is_big_endian: bool) -> int:
 @compiled
 def _walk(
     data: Octets, at: int, is_big_endian: bool, variant: _Variant, records: Records
-) -> tuple[int, int, bool]:
-    """How many rows were filled, where the next record begins, and whether its length is impossible."""
+) -> tuple[int, int, int]:
+    """How many rows were filled, where the next record begins, and which of the faults it has.
+
+    A file system may leave zeros at the end of a file that was being written when the machine went down.
+    """
     row = 0
     while row < len(records.time_ns) and at + variant.record_header_nbytes <= len(data):
         captured = _u32(data, at + 8, is_big_endian)
         frame = at + variant.record_header_nbytes
         if captured > MAX_RECORD_NBYTES:
-            return row, at, True
+            return row, at, 1
         if frame + captured > len(data):
             break
         seconds, fraction = _u32(data, at, is_big_endian), _u32(data, at + 4, is_big_endian)
+        on_wire = _u32(data, at + 12, is_big_endian)
+        if seconds | fraction | captured | on_wire == 0:
+            return row, at, 2
         records.time_ns[row] = seconds * 1_000_000_000 + fraction * variant.unit_ns
         records.captured_nbytes[row] = captured
-        records.wire_nbytes[row] = max(captured, min(_u32(data, at + 12, is_big_endian), MAX_RECORD_NBYTES))
+        records.wire_nbytes[row] = max(captured, min(on_wire, MAX_RECORD_NBYTES))
         records.frame_at[row] = frame
         row += 1
         at = frame + captured
-    return row, at, False
+    return row, at, 0
