@@ -20,14 +20,17 @@ from gradwire.traces.indexfiles import MANIFEST, MAX_MANIFEST_NBYTES, read_index
 from gradwire.traces.memory import free_nbytes
 from gradwire.traces.packets.capture import SUFFIXES, read_capture
 from gradwire.traces.packets.clocks import Clocks, compare_clocks
+from gradwire.traces.packets.columns import ROW_NBYTES
 from gradwire.traces.packets.copies import without_copies
 from gradwire.traces.packets.directions import Direction, Rows, by_direction
+from gradwire.traces.packets.openfile import is_compressed
 from gradwire.traces.packets.packets import Packets
+from gradwire.traces.packets.pcap import RECORD_HEADER_NBYTES
 from gradwire.traces.packets.reads import recorded, supplemented
 from gradwire.traces.packets.streams import Stream, assemble, connections
 from gradwire.traces.packets.timestamps import with_plausible_times
 from gradwire.traces.recognition.ranks import BadTrace, NoTraining
-from gradwire.traces.threads import in_threads, n_at_once
+from gradwire.traces.threads import in_threads
 from gradwire.traces.trace import Trace
 from gradwire.traces.units import show_first
 
@@ -70,13 +73,23 @@ def open_recorded(paths: Sequence[Path], ranks: Path | None = None) -> Trace:
 def read_captures(paths: Sequence[Path]) -> list[Packets]:
     """The packets of captures, or of folders of them, each packet of a file once, at times that can be."""
     files = capture_paths(paths)
-    # Those that are read at once may take half of the memory, or two thirds if they are two.
-    n_shares = 1 + n_at_once(len(files))
+    if is_sure_to_fit(files):
+        return in_threads(_read, files)
+    return [_read(path) for path in files]
 
-    def read(path: Path) -> Packets:
-        return without_copies(with_plausible_times(read_capture(path, free_nbytes() // n_shares)))
 
-    return in_threads(read, files)
+def is_sure_to_fit(paths: Sequence[Path]) -> bool:
+    """Whether all of these files together take less memory than one may, whatever is in them."""
+    if not all(path.is_file() for path in paths):
+        return False
+    nbytes = sum(path.stat().st_size for path in paths)
+    if nbytes // RECORD_HEADER_NBYTES * ROW_NBYTES > free_nbytes() // 2:
+        return False
+    return not any(map(is_compressed, paths))
+
+
+def _read(path: Path) -> Packets:
+    return without_copies(with_plausible_times(read_capture(path)))
 
 
 def _by_one_clock(read: Sequence[Packets]) -> tuple[Sequence[Packets], list[Rows], Clocks]:

@@ -1,4 +1,4 @@
-"""Does something for several files at once.  An edge module: it starts threads.
+"""Two threads for what is done with each of several files, hosts or streams.  An edge module: it starts one.
 
 numpy lets another thread run in the meantime, so two files take little more than one.
 """
@@ -6,7 +6,7 @@ numpy lets another thread run in the meantime, so two files take little more tha
 import os
 from collections.abc import Callable, Sequence
 from itertools import count
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, TypeVar
 
 from gradwire.traces.memory import left_by_limits_nbytes
@@ -14,40 +14,52 @@ from gradwire.traces.memory import left_by_limits_nbytes
 Result = TypeVar("Result")
 
 
-def n_at_once(n_items: int) -> int:
-    """How many of them are done at the same time.
-
-    One where this process has a limit of its address space: glibc reserves 64 MiB of it for each thread.
-    """
-    return max(1, min(n_items, len(os.sched_getaffinity(0)))) if left_by_limits_nbytes() is None else 1
-
-
 def in_threads(function: Callable[..., Result], *columns: Sequence[Any]) -> list[Result]:
-    """What `map` yields, whose `columns` are all as long, in as many threads as there are processors.
+    """Like `[*map(function, *columns)]`, by this thread and another; all columns have the same length.
 
-    Raises what the first item raised; none is begun after one has raised.  The threads end with the process,
-    so an interrupt does not wait for them.
+    Raises what the first of the items raised; no item is begun after one has raised, or after an interrupt.
+    The other thread ends with the process.
     """
     items = [*zip(*columns, strict=True)]
-    n_threads = n_at_once(len(items))
-    if n_threads == 1:
-        return [function(*item) for item in items]
     results: dict[int, Result] = {}
     errors: dict[int, Exception] = {}
-    places = count()
+    places, ended = count(), Event()
 
     def work() -> None:
-        while not errors and (place := next(places)) < len(items):
+        while not ended.is_set() and (place := next(places)) < len(items):
             try:
                 results[place] = function(*items[place])
             except Exception as error:  # noqa: BLE001 - raised below
                 errors[place] = error
+                ended.set()
 
-    threads = [Thread(target=work, daemon=True) for _ in range(n_threads)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        other = _started(work) if len(items) > 1 and _may_have_two() else None
+        work()
+        if other is not None:
+            other.join()
+    finally:
+        ended.set()
     if errors:
-        raise errors[min(errors)]
+        try:
+            raise errors[min(errors)]
+        finally:
+            errors.clear()  # or the error would hold itself, and all results, by its traceback
     return [results[place] for place in range(len(items))]
+
+
+def _may_have_two() -> bool:
+    """No, where this process has a limit of its address space: glibc takes 64 MiB of it for each thread."""
+    # macOS has no sched_getaffinity.
+    n_processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return n_processors > 1 and left_by_limits_nbytes() is None
+
+
+def _started(work: Callable[[], None]) -> Thread | None:
+    """None where a limit of threads does not allow one more."""
+    thread = Thread(target=work, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        return None
+    return thread

@@ -64,6 +64,7 @@ def is_open(port: int) -> bool:
 @pytest.mark.browser
 def test_a_browser_sees_loads_ranks_failures_and_rows_of_the_run_that_goes_on(tmp_path: Path) -> None:
     words = ["bench", "allreduce", "-b", "4MiB", "--fabric", FABRIC, "--routes", "planned", "--repeat", "1"]
+    # It stays down: a slow browser may not look during half a second.
     words += ["--fail", "leaf0-spine1@0.3", "--out", str(tmp_path / "run"), "--json"]
     seen: list[dict[str, Any]] = []
     with watched(*words) as (process, port), browser(tmp_path / "b") as page:

@@ -14,12 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from gradwire.traces import reader
 from gradwire.traces.packets import capture
 from gradwire.traces.packets import capture as reading
 from gradwire.traces.packets.addresses import Addresses
 from gradwire.traces.packets.capture import packet_blocks, read_capture
 from gradwire.traces.packets.columns import ROW_NBYTES, Headers, Records
 from gradwire.traces.packets.packets import BadCapture, Packets
+from gradwire.traces.reader import is_sure_to_fit
 from tests import made_pcapng as ng
 from tests.documented import documented_fields
 from tests.made_captures import Record, pcap, tcp
@@ -179,11 +181,26 @@ def test_a_bomb_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
     bomb = gzip.compress(PLAIN[:24] + record * (1 << 20), 1)
     with pytest.raises(BadCapture, match="memory"):
         read_capture(written(tmp_path / "a.pcap.gz", bomb), budget_nbytes=1 << 22)
-    zeros = gzip.compress(PLAIN[:24], 1) + gzip.compress(bytes(1 << 24), 1) * 1000  # 16 GiB
+    zeros = gzip.compress(PLAIN[:24], 1) + gzip.compress(bytes(1 << 24), 1) * 8  # 128 MiB
     with pytest.raises(BadCapture, match="zeros, and no packet"):
         read_capture(written(tmp_path / "b.pcap.gz", zeros), budget_nbytes=1 << 26)
     with pytest.raises(BadCapture, match="not a pcap"):
         read_capture(written(tmp_path / "a.pcap.gz", gzip.compress(b"\0" * (1 << 24), 1)))
+
+
+def test_files_are_sure_to_fit_if_their_length_is_known_and_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [written(tmp_path / name, data) for name, data in (("a", PLAIN), ("b", NEXT))]
+    assert is_sure_to_fit(files)
+    assert not is_sure_to_fit([*files, written(tmp_path / "c.pcap", gzip.compress(PLAIN))])
+    mkfifo(tmp_path / "d")
+    assert not is_sure_to_fit([*files, tmp_path / "d"])
+    assert not is_sure_to_fit([*files, tmp_path / "missing"])
+    # A packet's header is 16 bytes, and none of its own need follow.
+    monkeypatch.setattr(reader, "free_nbytes", lambda: 2 * len(PLAIN + NEXT) // 16 * ROW_NBYTES - 100)
+    assert is_sure_to_fit(files[:1])
+    assert not is_sure_to_fit(files)
 
 
 def test_more_addresses_than_a_job_can_have_are_refused(

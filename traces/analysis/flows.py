@@ -182,7 +182,7 @@ class _PacketsOf:
             begin, end = np.empty((2, len(directions), len(files)), np.int64)
             for place, file in enumerate(files):
                 number_of, cuts = self._number_of[file], begins[place] + np.append(0, ends[place])
-                # One that is not there would be from the end of all to their begin.
+                # -1, of a direction that this file lacks: its end is not above its begin.
                 numbers = np.array([number_of.get(one, -1) for one in directions], np.int64)
                 begin[:, place], end[:, place] = cuts[numbers], cuts[numbers + 1]
             is_there = end > begin

@@ -158,38 +158,28 @@ def _unpacked(
 ) -> tuple[Octets, int, str]:
     """The bytes that packets were found in, beginning with `head`, and what `_walk` says of them.
 
-    Nothing behind a fault is unpacked: it may be millions of times as long as the file.
+    Nothing after a fault is unpacked: it may be a thousand times as long as the file.
     """
-    data, nbytes = np.array(head), len(head)
+    data = bytearray(head.tobytes())
     at, fault, is_more = reading.walker.start, "", True
     try:
         while is_more and not fault:
             piece = source.read(PIECE_NBYTES)
             is_more = len(piece) == PIECE_NBYTES
-            data, nbytes = _appended(data, nbytes, piece), nbytes + len(piece)
-            if nbytes > budget_nbytes:
+            data += piece.data
+            if len(data) > budget_nbytes:
                 raise BadCapture(_no_room(source.path, budget_nbytes))
-            at, fault = _walk(reading, _first(data, nbytes), at, parts, budget_nbytes - nbytes)
+            at, fault = _walk(reading, _octets(data), at, parts, budget_nbytes - len(data))
     except MemoryError:
-        raise BadCapture(_no_room(source.path, nbytes)) from None
-    return _first(data, nbytes), at, fault
+        raise BadCapture(_no_room(source.path, len(data))) from None
+    return _octets(data), at, fault
 
 
-def _appended(data: Octets, nbytes: int, piece: Octets) -> Octets:
-    """The first `nbytes` of `data` and then `piece`, and room for more."""
-    end = nbytes + len(piece)
-    if end > len(data):
-        larger = np.empty(end * 5 // 4, np.uint8)
-        larger[:nbytes] = data[:nbytes]
-        data = larger
-    data[nbytes:end] = piece
-    return data
-
-
-def _first(data: Octets, nbytes: int) -> Octets:
-    some = data[:nbytes]
-    some.flags.writeable = False
-    return some
+def _octets(data: bytearray) -> Octets:
+    """The same bytes, not a copy: `data` can't grow while anybody has them."""
+    octets = np.frombuffer(data, np.uint8)
+    octets.flags.writeable = False
+    return octets
 
 
 def _joined(first: Octets, second: Octets) -> Octets:

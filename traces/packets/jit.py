@@ -16,7 +16,9 @@ import numpy as np
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _VALUES = (int, float, tuple, np.generic, np.ndarray)  # of constants
-_MAKING = RLock()  # another thread would compile before all of the module have taken their places
+# One thread at a time makes them: others would compile while names of the module still stand for functions
+# that are not compiled.
+_MAKING = RLock()
 _SCALARS = {int: (int, np.int64), bool: (bool, np.bool_), float: (float, np.float64), np.uint64: (np.uint64,)}
 
 
@@ -97,9 +99,8 @@ class Compiled:
             if self._made is None:
                 self._made = _njit(self.function)
                 names = self.function.__globals__
-                for name, value in [*names.items()]:
-                    if isinstance(value, Compiled):
-                        names[name] = value.made()
+                own = [(name, value) for name, value in names.items() if isinstance(value, Compiled)]
+                names.update({name: value.made() for name, value in own})  # all at once, for other threads
             return self._made
 
 

@@ -12,6 +12,12 @@ _CODECS = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}
 _STEP_NBYTES = 4096  # as much is lost, of what could be unpacked, where a compressed file is cut off
 
 
+def is_compressed(path: Path) -> bool:
+    """By its first bytes.  Raises OSError."""
+    with path.open("rb") as file:
+        return file.read(2) in _CODECS
+
+
 class Opened:
     """The bytes of a file, unpacked.  `fault` is why the unpacking ended early, "" if it did not.
 

@@ -26,7 +26,8 @@ _VARIANTS = {
     0xA1B23C4D: _Variant(1, RECORD_HEADER_NBYTES),
     0xA1B2CD34: _Variant(1000, 24),  # interface, protocol and direction follow in each record
 }
-_FAULTS = ("", "a packet's length is impossible", "zeros, and no packet")
+NONE, BAD_LENGTH, ZEROS = range(3)
+_FAULTS = ("", "a packet's length is impossible", "zeros, and no packet")  # by number
 ByteOrder = Literal["little", "big"]
 _ORDERS: tuple[ByteOrder, ...] = ("little", "big")
 
@@ -85,17 +86,17 @@ def _walk(
         captured = _u32(data, at + 8, is_big_endian)
         frame = at + variant.record_header_nbytes
         if captured > MAX_RECORD_NBYTES:
-            return row, at, 1
+            return row, at, BAD_LENGTH
         if frame + captured > len(data):
             break
         seconds, fraction = _u32(data, at, is_big_endian), _u32(data, at + 4, is_big_endian)
         on_wire = _u32(data, at + 12, is_big_endian)
         if seconds | fraction | captured | on_wire == 0:
-            return row, at, 2
+            return row, at, ZEROS
         records.time_ns[row] = seconds * 1_000_000_000 + fraction * variant.unit_ns
         records.captured_nbytes[row] = captured
         records.wire_nbytes[row] = max(captured, min(on_wire, MAX_RECORD_NBYTES))
         records.frame_at[row] = frame
         row += 1
         at = frame + captured
-    return row, at, 0
+    return row, at, NONE

@@ -179,14 +179,19 @@ def assemble(captures: Sequence[Packets], rows_of: Sequence[Rows] | None = None)
     with_payload = in_threads(payload_columns, captures, rows_of)
     simple = in_threads(_simple_streams, range(len(captures)), captures, with_payload)
 
-    def stream_of(direction: Direction) -> Stream | None:
-        numbers = seen[direction]
-        if len(numbers) == 1 and direction in simple[numbers[0]]:
-            return simple[numbers[0]][direction]
-        return _stream(direction, captures, owners, at_points, {n: with_payload[n] for n in numbers})
+    others = [d for d, numbers in seen.items() if len(numbers) > 1 or d not in simple[numbers[0]]]
 
-    streams = zip(seen, in_threads(stream_of, [*seen]), strict=True)
-    return {direction: stream for direction, stream in streams if stream is not None}
+    def joined(direction: Direction) -> Stream | None:
+        files = {number: with_payload[number] for number in seen[direction]}
+        return _stream(direction, captures, owners, at_points, files)
+
+    found = dict(zip(others, in_threads(joined, others), strict=True))
+    streams = {}
+    for direction, numbers in seen.items():
+        stream = found[direction] if direction in found else simple[numbers[0]][direction]
+        if stream is not None:
+            streams[direction] = stream
+    return streams
 
 
 def _simple_streams(number: int, packets: Packets, file: PayloadColumns) -> dict[Direction, Stream | None]:
