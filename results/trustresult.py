@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
@@ -22,10 +22,12 @@ from gradwire.results.matrixfile import (
 from gradwire.results.row import REFUSED
 from gradwire.traces.files import write_whole
 from gradwire.traces.iterationtimes import IterationTime
+from gradwire.traces.units import show_s
 
 SCHEMA: Literal["gradwire.trust/1"] = "gradwire.trust/1"
 MUCH_WAITED = 0.05  # of a live job's time, for processors: from here on it is worth a note
-OTHER_COMPUTING = 0.02  # of an iteration, by which two captures of a job differ: likewise
+OTHER_COMPUTING = 0.02  # of an iteration, by which a job computes longer on one fabric: likewise
+MOST_OTHER_COMPUTING = 0.05  # of an iteration: then the two are not the same job
 ERROR_BAR = 0.10  # the widest: a row further off than this is wrong, whatever else is said of it
 EXCUSED_SPREAD = 0.05  # a live job whose iterations differ more than this excuses a refused row
 
@@ -33,12 +35,14 @@ EXCUSED_SPREAD = 0.05  # a live job whose iterations differ more than this excus
 @dataclass(frozen=True, slots=True)
 class Training:
     """One of several trainings of a job: its folder below the matrix's, its iterations alone, and why its
-    capture and its time cannot be relied on; files from before these were in them have none.
+    capture and its time cannot be relied on; files from before these were in them have none.  `computing_s`
+    is how long the ranks computed in an iteration (traces.groundtruth), None where their logs do not say.
     """
 
     folder: str
     time: IterationTime
     doubts: tuple[str, ...] = ()
+    computing_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,8 @@ class Live:
     `time` is by the ranks' own logs, of all trainings on this fabric, None if there is none: `failure` says
     why in one line.  `trainings` are those that nothing disturbed, or the first if all were (then `doubts`
     says so).  `waited` is the share of the time that a rank's threads waited for a processor, together, mean
-    of all ranks and trainings; None without it in logs.
+    of all ranks and trainings; None without it in logs.  `computing_s` is that of the training whose capture
+    is replayed.
     `doubts` say why neither the capture that is replayed nor the time can be relied on: the check against the
     logs failed, or the machine was disturbed while the job ran.
     """
@@ -62,6 +67,7 @@ class Live:
     job: int = 0
     trainings: tuple[Training, ...] = ()
     waited: float | None = None
+    computing_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +81,7 @@ class TrustRow:
     the live one, less 1; `predicted_error` likewise.  `verdict` is the run's own, or "refused".
     `repeat_s` has each counted repeat's median iteration.  `error_bar` is that of the run's prediction.
     `machine` are those of the `reasons` for which the machine is to blame, and such reasons of replays that
-    do not count: another try may be valid, or is of more replays.  `computing_s` is how much of an iteration
-    is computing that no communication hides, by the plan.
+    do not count: another try may be valid, or is of more replays.
     `job` is as in `Live`; where jobs run beside each other no time of one alone is predicted.  `fidelity` is
     the score of traces.fidelity, on the fabric of the capture itself only.
     """
@@ -89,7 +94,6 @@ class TrustRow:
     predicted_s: float | None = None
     error: float | None = None
     predicted_error: float | None = None
-    computing_s: float | None = None
     fidelity: float | None = None
     error_bar: float = ERROR_BAR
     repeats: int = 0
@@ -116,6 +120,21 @@ class TrustRow:
     @property
     def is_failure(self) -> bool:
         return not (self.is_valid and self.is_within) and not self.is_excused
+
+
+def of_the_same_job(row: TrustRow, there_s: float | None, here_s: float | None) -> TrustRow:
+    """The row, not valid if the job itself computed much longer or less of an iteration where it was captured
+    (`there_s`) than on this fabric (`here_s`): a replay computes what its capture shows.
+    """
+    if there_s is None or here_s is None or row.live is None:
+        return row
+    if abs(there_s - here_s) <= MOST_OTHER_COMPUTING * row.live.median:
+        return row
+    reason = (
+        f"the job itself computed {show_s(there_s)} of an iteration where it was captured, and "
+        f"{show_s(here_s)} here, by its ranks' logs: train both again when nothing slows this machine down"
+    )
+    return replace(row, verdict="not valid", reasons=(*row.reasons, reason))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -22,6 +23,7 @@ from pydantic import (
 )
 
 from gradwire.traces.complaints import complaint
+from gradwire.traces.iterationtimes import FIRST_WARM
 from gradwire.traces.units import show_first
 from gradwire.traces.workload import MAX_NBYTES, MAX_RANKS, Collective, Message, Workload
 
@@ -29,6 +31,7 @@ LOGS = "log.r*.json"
 MAX_LOG_NBYTES = 1 << 26
 BUCKET_READY = "bucket_ready"
 PULL_DONE, PUSH_BEGINS = 5, 6  # a parameter server's worker numbers its events
+_ENDS, _COMPUTED = ("bucket_done", PULL_DONE), ("bucket_ready", PUSH_BEGINS)
 MOST_SIZES = 5  # of a difference, that are spelled out
 
 Lines = Mapping[str, tuple[int, ...]]  # what is compared, by the words that name it: sizes in bytes
@@ -105,6 +108,28 @@ def _read_log(path: Path) -> RankLog:
         return RankLog.model_validate_json(path.read_bytes())
     except ValidationError as error:
         raise BadLog(f"{path}: not a rank's log: {complaint(error)}") from error
+
+
+def computing_s(logs: Sequence[RankLog]) -> float | None:
+    """How long an iteration computes: the median over the iterations from FIRST_WARM on of the longest of its
+    ranks.  None where logs do not say.
+
+    A rank computes from the end of its last bucket, or its pull, of the iteration before, until its last
+    bucket is ready, or its push begins.  Buckets that move meanwhile make that no shorter.
+    """
+    ended: dict[tuple[int, int], int] = {}
+    computed: dict[tuple[int, int], int] = {}
+    for log in logs:
+        for event in log.events:
+            if event.k in _ENDS or event.k in _COMPUTED:
+                times, place = ended if event.k in _ENDS else computed, (log.rank, event.it)
+                times[place] = max(event.t, times.get(place, 0))
+    longest_ns: dict[int, int] = {}
+    for (rank, iteration), time_ns in computed.items():
+        before_ns = ended.get((rank, iteration - 1))
+        if before_ns is not None and iteration >= FIRST_WARM:
+            longest_ns[iteration] = max(time_ns - before_ns, longest_ns.get(iteration, 0))
+    return median(longest_ns.values()) / 1e9 if longest_ns else None
 
 
 def compare(workload: Workload, logs: Sequence[RankLog]) -> TruthCheck:

@@ -8,10 +8,13 @@ import pytest
 
 from gradwire.emu.project import PROJECT
 from gradwire.traces.groundtruth import (
+    PULL_DONE,
+    PUSH_BEGINS,
     BadLog,
     LoggedEvent,
     RankLog,
     compare,
+    computing_s,
     read_logs,
     shares,
 )
@@ -163,3 +166,30 @@ def test_two_logs_of_one_rank_are_refused(tmp_path: Path) -> None:
 
 def test_a_folder_without_logs_has_none(tmp_path: Path) -> None:
     assert read_logs(tmp_path) == ()
+
+
+def test_an_iteration_computes_as_long_as_its_slowest_rank() -> None:
+    """From the end of the last bucket until the last is ready; iterations 0 and 1 do not count."""
+    logs = []
+    for rank, longer_ns in ((0, 0), (1, 500)):
+        events = []
+        for it, computed_ns in enumerate((9_000, 9_000, 1_000, 2_000, 4_000)):
+            begin_ns = it * 100_000
+            for bucket, share in ((0, 0.5), (1, 1.0)):
+                ready_ns = begin_ns + round(share * (computed_ns + longer_ns))
+                events.append(LoggedEvent(k="bucket_ready", it=it, t=ready_ns, b=bucket))
+                events.append(
+                    LoggedEvent(k="bucket_done", it=it, t=begin_ns + 90_000 + 10_000 * bucket, b=bucket)
+                )
+        logs.append(RankLog(rank=rank, events=tuple(events)))
+    assert computing_s(logs) == 2.5e-6
+    assert computing_s([RankLog(rank=0, events=(LoggedEvent(k="iter0", it=3, t=5),))]) is None
+
+
+def test_a_worker_computes_until_it_begins_to_push() -> None:
+    events = []
+    for it in range(5):
+        events.append(LoggedEvent(k=PUSH_BEGINS, it=it, t=it * 1_000 + 30))
+        events.append(LoggedEvent(k=PULL_DONE, it=it, t=(it + 1) * 1_000))
+    server = RankLog(rank=0, role="server", events=())
+    assert computing_s([server, RankLog(rank=1, role="worker", events=tuple(events))]) == 30e-9

@@ -25,7 +25,7 @@ from gradwire.results.laboratory import file_name
 from gradwire.results.trustresult import Live, Training
 from gradwire.tools.capturing import Captured, Keeping
 from gradwire.tools.options.livejob import LiveJob
-from gradwire.traces.groundtruth import BadLog, read_logs
+from gradwire.traces.groundtruth import BadLog, computing_s, read_logs
 from gradwire.traces.iterationtimes import (
     FIRST_WARM,
     IterationTime,
@@ -121,18 +121,21 @@ def _logged(request: CaptureRequest, places: Sequence[Path], fabric: Fabric, fol
     by_training: list[list[tuple[float, ...]]] = []
     by_starts: list[list[Starts]] = []
     waited: list[list[float]] = [[] for _ in trainings[0]]
+    computing: list[list[float | None]] = []
     try:
         for folders in trainings:
             logs = [read_logs(part) for part in folders]
             by_starts.append([logged_starts(each) for each in logs])
             for of_job, each in zip(waited, logs, strict=True):
                 of_job += [log.waited for log in each if log.waited is not None]
+            computing.append([computing_s(each) for each in logs])
             by_training.append([iteration_times_s(each, FIRST_WARM) for each in together(by_starts[-1])])
     except (BadLog, OSError, ValueError) as error:
         for job, part in enumerate(trainings[0]):
             yield Live(fabric.spec, below(folder, part), failure=str(error), job=job)
         return
-    parts = trainings[middle_training(by_training)]
+    middle = middle_training(by_training)
+    parts = trainings[middle]
     for job, part in enumerate(parts):
         name, times_s = below(folder, part), [times[job] for times in by_training]
         if all(times_s):
@@ -144,11 +147,15 @@ def _logged(request: CaptureRequest, places: Sequence[Path], fabric: Fabric, fol
                 job=job,
                 trainings=tuple(
                     Training(
-                        below(folder, of_training[job]), IterationTime.of(each), _doubts(of_training[job])
+                        below(folder, of_training[job]),
+                        IterationTime.of(each),
+                        _doubts(of_training[job]),
+                        computed[job],
                     )
-                    for of_training, each in zip(trainings, times_s, strict=True)
+                    for of_training, each, computed in zip(trainings, times_s, computing, strict=True)
                 ),
                 waited=fmean(waited[job]) if waited[job] else None,
+                computing_s=computing[middle][job],
             )
             continue
         why = (

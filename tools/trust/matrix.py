@@ -32,7 +32,7 @@ from gradwire.planning.runfiles import read_json
 from gradwire.results.laboratory import Laboratory
 from gradwire.results.matrixfile import About
 from gradwire.results.row import REFUSED
-from gradwire.results.trustresult import Live, Training, TrustMatrix, TrustRow, save
+from gradwire.results.trustresult import Live, Training, TrustMatrix, TrustRow, of_the_same_job, save
 from gradwire.tools.capturing import carry_out as capture_live
 from gradwire.tools.options.livejob import LiveJob
 from gradwire.tools.progressbar import progress_bar
@@ -202,7 +202,9 @@ class _Cells:
         """
         fabric, there = parse_fabric(self._trial.fabrics[target]), self._lives[target]
         if has_one_path(fabric):
-            pooled = [Training(live.folder, live.time, live.doubts) for live in there if live.time]
+            pooled = [
+                Training(live.folder, live.time, live.doubts, live.computing_s) for live in there if live.time
+            ]
             return self._replayed(source, target, pooled)
         trainings = zip(*(live.trainings for live in there), strict=True)
         by_training = [self._replayed(source, target, each) for each in trainings]
@@ -239,7 +241,10 @@ class _Cells:
         rows = compared(row, plan, judged, lives[0].fabric)
         shutil.rmtree(Path(row.folder) / CAPTURES, ignore_errors=True)  # gigabytes that nothing reads
         folder = below(self._folder, Path(row.folder))
-        return tuple(replace(each, folder=folder) for each in rows)
+        return tuple(
+            of_the_same_job(replace(row, folder=folder), live.computing_s, each.computing_s)
+            for row, live, each in zip(rows, lives, trained, strict=True)
+        )
 
     def _connections(self, folder: str) -> tuple[CapturedConnection, ...]:
         """Raise BadTrace, BadCapture."""

@@ -121,7 +121,6 @@ def _row(
     alone = len(plan.schedule.jobs) == 1
     predicted_s = row.predicted_s / len(iterations) if row.predicted_s and alone else None
     bar = row.predicted_iteration if alone else None
-    exposed = row.predicted_exposed if alone else None
     error_bar = bar.error if bar is not None and bar.error is not None else row.prediction_error
     return TrustRow(
         captured_on=captured_on,
@@ -133,7 +132,6 @@ def _row(
         predicted_s=predicted_s,
         error=replay.median / job.live.median - 1,
         predicted_error=predicted_s / job.live.median - 1 if predicted_s else None,
-        computing_s=bar.predicted_s - exposed.predicted_s if bar and exposed else None,
         fidelity=likeness(plan, job.captured, replayed),
         error_bar=min(ERROR_BAR, error_bar or ERROR_BAR),
         repeats=row.repeats,

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gradwire.results.trustresult import (
+    MOST_OTHER_COMPUTING,
     MUCH_WAITED,
     OTHER_COMPUTING,
     Live,
@@ -83,24 +84,21 @@ def notes(matrix: TrustMatrix) -> Iterator[str]:
             yield f"{row.verdict}: {name}: {reason}"
         for warning in row.warnings:
             yield f"note: {name}: {warning}"
-    yield from computing_notes(matrix.rows)
+    yield from computing_notes(matrix.rows, matrix.live)
     yield from live_notes(matrix.live)
 
 
-def computing_notes(rows: Sequence[TrustRow]) -> Iterator[str]:
-    """Where a job computed longer or less as it was captured than as it was trained where it is replayed."""
-    homes = [row for row in rows if row.captured_on == row.replayed_on]
-    here_s = {(row.replayed_on, row.job): row.computing_s for row in homes}
+def computing_notes(rows: Sequence[TrustRow], lives: Sequence[Live]) -> Iterator[str]:
+    """Where a job computed somewhat longer or less as it was captured than where it is replayed."""
+    computing_s = {(live.fabric, live.job): live.computing_s for live in lives}
     for row in rows:
-        there_s, own_s = row.computing_s, here_s.get((row.replayed_on, row.job))
-        if there_s is None or own_s is None or row.live is None:
+        there_s, here_s = (computing_s.get((on, row.job)) for on in (row.captured_on, row.replayed_on))
+        if there_s is None or here_s is None or row.live is None:
             continue
-        if abs(there_s - own_s) > OTHER_COMPUTING * row.live.median:
-            comparison = "longer" if there_s > own_s else "less"
+        if OTHER_COMPUTING < abs(there_s - here_s) / row.live.median <= MOST_OTHER_COMPUTING:
             yield (
-                f"note: {row_name(row)}: in the replayed capture no communication hides {show_s(there_s)} of "
-                f"an iteration's computing, in the one from this fabric {show_s(own_s)}: the "
-                f"job itself computed {comparison} there, and a replay computes what its capture shows"
+                f"note: {row_name(row)}: the job itself computed {show_s(there_s)} of an iteration where it "
+                f"was captured, and {show_s(here_s)} here; a replay computes what its capture shows"
             )
 
 
@@ -179,5 +177,5 @@ def _grid(matrix: TrustMatrix, job: int) -> dict[str, Any]:
         "name": matrix.jobs[job],
         "live": live,
         "rows": cells,
-        "notes": [*computing_notes(rows), *live_notes(live)],
+        "notes": [*computing_notes(rows, live), *live_notes(live)],
     }
