@@ -26,7 +26,7 @@ from gradwire.traces.units import show_s
 
 SCHEMA: Literal["gradwire.trust/1"] = "gradwire.trust/1"
 MUCH_WAITED = 0.05  # of a live job's time, for processors: from here on it is worth a note
-OTHER_COMPUTING = 0.02  # of an iteration, by which a job computes longer on one fabric: likewise
+OTHER_COMPUTING = 0.02  # of an iteration, by which a job takes longer to compute on one fabric: likewise
 MOST_OTHER_COMPUTING = 0.05  # of an iteration: then the two are not the same job
 ERROR_BAR = 0.10  # the widest: a row further off than this is wrong, whatever else is said of it
 EXCUSED_SPREAD = 0.05  # a live job whose iterations differ more than this excuses a refused row
@@ -35,14 +35,15 @@ EXCUSED_SPREAD = 0.05  # a live job whose iterations differ more than this excus
 @dataclass(frozen=True, slots=True)
 class Training:
     """One of several trainings of a job: its folder below the matrix's, its iterations alone, and why its
-    capture and its time cannot be relied on; files from before these were in them have none.  `computing_s`
-    is how long the ranks computed in an iteration (traces.groundtruth), None where their logs do not say.
+    capture and its time cannot be relied on; files from before these were in them have none.  `computed_s`
+    is how long its ranks computed in an iteration (traces.groundtruth), None where their logs do not say, or
+    jobs ran beside each other.
     """
 
     folder: str
     time: IterationTime
     doubts: tuple[str, ...] = ()
-    computing_s: float | None = None
+    computed_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Live:
     `time` is by the ranks' own logs, of all trainings on this fabric, None if there is none: `failure` says
     why in one line.  `trainings` are those that nothing disturbed, or the first if all were (then `doubts`
     says so).  `waited` is the share of the time that a rank's threads waited for a processor, together, mean
-    of all ranks and trainings; None without it in logs.  `computing_s` is that of the training whose capture
+    of all ranks and trainings; None without it in logs.  `computed_s` is that of the training whose capture
     is replayed.
     `doubts` say why neither the capture that is replayed nor the time can be relied on: the check against the
     logs failed, or the machine was disturbed while the job ran.
@@ -67,7 +68,7 @@ class Live:
     job: int = 0
     trainings: tuple[Training, ...] = ()
     waited: float | None = None
-    computing_s: float | None = None
+    computed_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,18 +124,24 @@ class TrustRow:
 
 
 def of_the_same_job(row: TrustRow, there_s: float | None, here_s: float | None) -> TrustRow:
-    """The row, not valid if the job itself computed much longer or less of an iteration where it was captured
-    (`there_s`) than on this fabric (`here_s`): a replay computes what its capture shows.
+    """The row with a warning if the job itself took longer or shorter to compute where it was captured
+    (`there_s` of an iteration) than on this fabric (`here_s`); not valid if much.
+
+    A replay computes what its capture shows.
     """
     if there_s is None or here_s is None or row.live is None:
         return row
-    if abs(there_s - here_s) <= MOST_OTHER_COMPUTING * row.live.median:
-        return row
-    reason = (
-        f"the job itself computed {show_s(there_s)} of an iteration where it was captured, and "
-        f"{show_s(here_s)} here, by its ranks' logs: train both again when nothing slows this machine down"
+    apart = abs(there_s - here_s) / row.live.median
+    what = (
+        f"by its ranks' logs the job itself took {show_s(there_s)} of an iteration to compute where it was "
+        f"captured, and {show_s(here_s)} here"
     )
-    return replace(row, verdict="not valid", reasons=(*row.reasons, reason))
+    if apart > MOST_OTHER_COMPUTING:
+        again = f"{what}: if something slowed the machine down, train again with another --out"
+        return replace(row, verdict="not valid", reasons=(*row.reasons, again))
+    if apart > OTHER_COMPUTING:
+        return replace(row, warnings=(*row.warnings, f"{what}; a replay computes what its capture shows"))
+    return row
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ logs.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -31,7 +31,7 @@ LOGS = "log.r*.json"
 MAX_LOG_NBYTES = 1 << 26
 BUCKET_READY = "bucket_ready"
 PULL_DONE, PUSH_BEGINS = 5, 6  # a parameter server's worker numbers its events
-_ENDS, _COMPUTED = ("bucket_done", PULL_DONE), ("bucket_ready", PUSH_BEGINS)
+_BEGINS, _ENDS = (BUCKET_READY, PUSH_BEGINS), ("bucket_done", PULL_DONE)
 MOST_SIZES = 5  # of a difference, that are spelled out
 
 Lines = Mapping[str, tuple[int, ...]]  # what is compared, by the words that name it: sizes in bytes
@@ -110,26 +110,35 @@ def _read_log(path: Path) -> RankLog:
         raise BadLog(f"{path}: not a rank's log: {complaint(error)}") from error
 
 
-def computing_s(logs: Sequence[RankLog]) -> float | None:
-    """How long an iteration computes: the median over the iterations from FIRST_WARM on of the longest of its
-    ranks.  None where logs do not say.
+def computed_s(logs: Sequence[RankLog]) -> float | None:
+    """How long a rank computes in an iteration while nothing of it moves: that of the slowest rank in each
+    iteration from FIRST_WARM on, and of these the median.  None where logs do not say.
 
-    A rank computes from the end of its last bucket, or its pull, of the iteration before, until its last
-    bucket is ready, or its push begins.  Buckets that move meanwhile make that no shorter.
+    That is from when all that it had begun is done (`bucket_done`; a worker: pulled) until it begins the next
+    (`bucket_ready`; a push).  What a job sends besides, as DDP does buffers, counts as computing.
     """
-    ended: dict[tuple[int, int], int] = {}
-    computed: dict[tuple[int, int], int] = {}
+    slowest_ns: dict[int, int] = {}
     for log in logs:
-        for event in log.events:
-            if event.k in _ENDS or event.k in _COMPUTED:
-                times, place = ended if event.k in _ENDS else computed, (log.rank, event.it)
-                times[place] = max(event.t, times.get(place, 0))
-    longest_ns: dict[int, int] = {}
-    for (rank, iteration), time_ns in computed.items():
-        before_ns = ended.get((rank, iteration - 1))
-        if before_ns is not None and iteration >= FIRST_WARM:
-            longest_ns[iteration] = max(time_ns - before_ns, longest_ns.get(iteration, 0))
-    return median(longest_ns.values()) / 1e9 if longest_ns else None
+        of_rank: defaultdict[int, int] = defaultdict(int)
+        for iteration, rested_ns in _rested(log):
+            of_rank[iteration] += rested_ns
+        for iteration, rested_ns in of_rank.items():
+            slowest_ns[iteration] = max(rested_ns, slowest_ns.get(iteration, 0))
+    warm = [rested_ns for iteration, rested_ns in slowest_ns.items() if iteration >= FIRST_WARM]
+    return median(warm) / 1e9 if warm else None
+
+
+def _rested(log: RankLog) -> Iterator[tuple[int, int]]:
+    """For each thing that a rank begins, its iteration, and for how long, in ns, nothing had moved before."""
+    moving: set[tuple[int, int]] = set()
+    since_ns = None
+    for event in sorted(log.events, key=lambda event: event.t):
+        if event.k in _BEGINS:
+            yield event.it, 0 if moving or since_ns is None else event.t - since_ns
+            moving.add((event.it, event.b))
+        elif event.k in _ENDS:
+            moving.discard((event.it, event.b))
+            since_ns = event.t
 
 
 def compare(workload: Workload, logs: Sequence[RankLog]) -> TruthCheck:

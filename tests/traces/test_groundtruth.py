@@ -14,7 +14,7 @@ from gradwire.traces.groundtruth import (
     LoggedEvent,
     RankLog,
     compare,
-    computing_s,
+    computed_s,
     read_logs,
     shares,
 )
@@ -168,22 +168,35 @@ def test_a_folder_without_logs_has_none(tmp_path: Path) -> None:
     assert read_logs(tmp_path) == ()
 
 
-def test_an_iteration_computes_as_long_as_its_slowest_rank() -> None:
-    """From the end of the last bucket until the last is ready; iterations 0 and 1 do not count."""
+def buckets(it: int, *moves: tuple[int, int]) -> list[LoggedEvent]:
+    """Each bucket from when it is ready until it is done."""
+    return [
+        LoggedEvent(k=kind, it=it, t=t_ns, b=bucket)
+        for bucket, move in enumerate(moves)
+        for kind, t_ns in zip(("bucket_ready", "bucket_done"), move, strict=True)
+    ]
+
+
+def test_an_iteration_computes_as_long_as_its_slowest_rank_while_nothing_of_it_moves() -> None:
+    """The second bucket is computed while the first moves; iterations 0 and 1 do not count."""
     logs = []
     for rank, longer_ns in ((0, 0), (1, 500)):
         events = []
         for it, computed_ns in enumerate((9_000, 9_000, 1_000, 2_000, 4_000)):
-            begin_ns = it * 100_000
-            for bucket, share in ((0, 0.5), (1, 1.0)):
-                ready_ns = begin_ns + round(share * (computed_ns + longer_ns))
-                events.append(LoggedEvent(k="bucket_ready", it=it, t=ready_ns, b=bucket))
-                events.append(
-                    LoggedEvent(k="bucket_done", it=it, t=begin_ns + 90_000 + 10_000 * bucket, b=bucket)
-                )
+            ready_ns = it * 100_000 + computed_ns + longer_ns
+            events += buckets(it, (ready_ns, it * 100_000 + 90_000), (ready_ns + 30_000, (it + 1) * 100_000))
         logs.append(RankLog(rank=rank, events=tuple(events)))
-    assert computing_s(logs) == 2.5e-6
-    assert computing_s([RankLog(rank=0, events=(LoggedEvent(k="iter0", it=3, t=5),))]) is None
+    assert computed_s(logs) == 2.5e-6
+    assert computed_s([RankLog(rank=0, events=(LoggedEvent(k="iter0", it=3, t=5),))]) is None
+
+
+def test_computing_between_buckets_that_do_not_overlap_counts() -> None:
+    events = [
+        event
+        for it in range(4)
+        for event in buckets(it, (it * 100 + 10, it * 100 + 40), (it * 100 + 45, it * 100 + 100))
+    ]
+    assert computed_s([RankLog(rank=0, events=tuple(events))]) == 15e-9
 
 
 def test_a_worker_computes_until_it_begins_to_push() -> None:
@@ -192,4 +205,4 @@ def test_a_worker_computes_until_it_begins_to_push() -> None:
         events.append(LoggedEvent(k=PUSH_BEGINS, it=it, t=it * 1_000 + 30))
         events.append(LoggedEvent(k=PULL_DONE, it=it, t=(it + 1) * 1_000))
     server = RankLog(rank=0, role="server", events=())
-    assert computing_s([server, RankLog(rank=1, role="worker", events=tuple(events))]) == 30e-9
+    assert computed_s([server, RankLog(rank=1, role="worker", events=tuple(events))]) == 30e-9

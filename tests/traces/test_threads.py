@@ -4,8 +4,8 @@ import os
 import resource
 import subprocess
 from pathlib import Path
-from threading import Barrier, Thread, get_ident
-from time import sleep
+from threading import Barrier, Event, Thread, get_ident
+from time import monotonic, sleep
 
 import pytest
 
@@ -96,12 +96,32 @@ def test_two_threads_and_one_say_the_same_of_a_job(sample: str, monkeypatch: pyt
 
 
 @has_two
-@pytest.mark.parametrize("after_s", [0.5, 0.6, 0.7, 0.8])  # while files are read, or soon after
-def test_an_interrupt_ends_both(after_s: float) -> None:
-    command = python("gradwire.tools", "inspect", str(SAMPLES / "ddp_gloo_8_gpt_tso"), "--json")
+def test_an_interrupt_does_not_wait_for_the_other_thread() -> None:
+    begun, over = Event(), Event()
+
+    def one_waits(_: int) -> None:
+        if get_ident() == main:
+            begun.wait(10)
+            raise KeyboardInterrupt
+        begun.set()
+        over.wait(10)
+
+    main = get_ident()
+    before_s = monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        in_threads(one_waits, range(2))
+    over.set()
+    assert monotonic() - before_s < 5
+
+
+def test_an_interrupt_ends_the_reading_of_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "a.pcap"
+    os.mkfifo(pipe)
+    command = python("gradwire.tools", "inspect", str(pipe))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-        sleep(after_s)
+        end = pipe.open("wb")  # returns when it is read, and nothing comes
         process.terminate()
         out, _ = process.communicate(timeout=10)
-    assert process.returncode in {130, 0}
+        end.close()
+    assert process.returncode == 130
     assert b"Traceback" not in out

@@ -25,7 +25,7 @@ from gradwire.results.laboratory import file_name
 from gradwire.results.trustresult import Live, Training
 from gradwire.tools.capturing import Captured, Keeping
 from gradwire.tools.options.livejob import LiveJob
-from gradwire.traces.groundtruth import BadLog, computing_s, read_logs
+from gradwire.traces.groundtruth import BadLog, computed_s, read_logs
 from gradwire.traces.iterationtimes import (
     FIRST_WARM,
     IterationTime,
@@ -121,14 +121,14 @@ def _logged(request: CaptureRequest, places: Sequence[Path], fabric: Fabric, fol
     by_training: list[list[tuple[float, ...]]] = []
     by_starts: list[list[Starts]] = []
     waited: list[list[float]] = [[] for _ in trainings[0]]
-    computing: list[list[float | None]] = []
+    computed: list[list[float | None]] = []
     try:
         for folders in trainings:
             logs = [read_logs(part) for part in folders]
             by_starts.append([logged_starts(each) for each in logs])
             for of_job, each in zip(waited, logs, strict=True):
                 of_job += [log.waited for log in each if log.waited is not None]
-            computing.append([computing_s(each) for each in logs])
+            computed.append([computed_s(each) if len(logs) == 1 else None for each in logs])
             by_training.append([iteration_times_s(each, FIRST_WARM) for each in together(by_starts[-1])])
     except (BadLog, OSError, ValueError) as error:
         for job, part in enumerate(trainings[0]):
@@ -150,12 +150,12 @@ def _logged(request: CaptureRequest, places: Sequence[Path], fabric: Fabric, fol
                         below(folder, of_training[job]),
                         IterationTime.of(each),
                         _doubts(of_training[job]),
-                        computed[job],
+                        ranks_s[job],
                     )
-                    for of_training, each, computed in zip(trainings, times_s, computing, strict=True)
+                    for of_training, each, ranks_s in zip(trainings, times_s, computed, strict=True)
                 ),
                 waited=fmean(waited[job]) if waited[job] else None,
-                computing_s=computing[middle][job],
+                computed_s=computed[middle][job],
             )
             continue
         why = (

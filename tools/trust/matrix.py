@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -203,7 +204,7 @@ class _Cells:
         fabric, there = parse_fabric(self._trial.fabrics[target]), self._lives[target]
         if has_one_path(fabric):
             pooled = [
-                Training(live.folder, live.time, live.doubts, live.computing_s) for live in there if live.time
+                Training(live.folder, live.time, live.doubts, _middle_s(live)) for live in there if live.time
             ]
             return self._replayed(source, target, pooled)
         trainings = zip(*(live.trainings for live in there), strict=True)
@@ -242,7 +243,7 @@ class _Cells:
         shutil.rmtree(Path(row.folder) / CAPTURES, ignore_errors=True)  # gigabytes that nothing reads
         folder = below(self._folder, Path(row.folder))
         return tuple(
-            of_the_same_job(replace(row, folder=folder), live.computing_s, each.computing_s)
+            of_the_same_job(replace(row, folder=folder), live.computed_s, each.computed_s)
             for row, live, each in zip(rows, lives, trained, strict=True)
         )
 
@@ -257,6 +258,12 @@ class _Cells:
         if live.folder not in self._jobs:
             self._jobs[live.folder] = find_job(open_trace([self._folder / live.folder]))
         return self._jobs[live.folder]
+
+
+def _middle_s(live: Live) -> float | None:
+    """How long a job computes in an iteration, of all trainings as its time is."""
+    known = [each.computed_s for each in live.trainings if each.computed_s is not None]
+    return median(known) if known else live.computed_s
 
 
 def middle_row(rows: Sequence[TrustRow]) -> TrustRow:

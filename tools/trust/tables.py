@@ -11,9 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gradwire.results.trustresult import (
-    MOST_OTHER_COMPUTING,
     MUCH_WAITED,
-    OTHER_COMPUTING,
     Live,
     Summary,
     TrustMatrix,
@@ -84,22 +82,7 @@ def notes(matrix: TrustMatrix) -> Iterator[str]:
             yield f"{row.verdict}: {name}: {reason}"
         for warning in row.warnings:
             yield f"note: {name}: {warning}"
-    yield from computing_notes(matrix.rows, matrix.live)
     yield from live_notes(matrix.live)
-
-
-def computing_notes(rows: Sequence[TrustRow], lives: Sequence[Live]) -> Iterator[str]:
-    """Where a job computed somewhat longer or less as it was captured than where it is replayed."""
-    computing_s = {(live.fabric, live.job): live.computing_s for live in lives}
-    for row in rows:
-        there_s, here_s = (computing_s.get((on, row.job)) for on in (row.captured_on, row.replayed_on))
-        if there_s is None or here_s is None or row.live is None:
-            continue
-        if OTHER_COMPUTING < abs(there_s - here_s) / row.live.median <= MOST_OTHER_COMPUTING:
-            yield (
-                f"note: {row_name(row)}: the job itself computed {show_s(there_s)} of an iteration where it "
-                f"was captured, and {show_s(here_s)} here; a replay computes what its capture shows"
-            )
 
 
 def live_notes(lives: Sequence[Live]) -> Iterator[str]:
@@ -177,5 +160,5 @@ def _grid(matrix: TrustMatrix, job: int) -> dict[str, Any]:
         "name": matrix.jobs[job],
         "live": live,
         "rows": cells,
-        "notes": [*computing_notes(rows, live), *live_notes(live)],
+        "notes": [*live_notes(live)],
     }

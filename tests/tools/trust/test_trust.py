@@ -27,13 +27,22 @@ from gradwire.planning.plan import Plan
 from gradwire.planning.runfiles import INCOMPLETE, BadRun
 from gradwire.results.matrixfile import About
 from gradwire.results.row import REFUSED, Row
-from gradwire.results.trustresult import ERROR_BAR, Live, Summary, TrustMatrix, TrustRow, load, save
+from gradwire.results.trustresult import (
+    ERROR_BAR,
+    Live,
+    Summary,
+    TrustMatrix,
+    TrustRow,
+    load,
+    of_the_same_job,
+    save,
+)
 from gradwire.tools.capturing import Captured, Keeping
 from gradwire.tools.options import livejob
 from gradwire.tools.options.livejob import LiveJob
 from gradwire.tools.trust.live import middle_training
 from gradwire.tools.trust.matrix import TrustTrial, carry_out, middle_row
-from gradwire.tools.trust.tables import computing_notes, notes, page, sentences
+from gradwire.tools.trust.tables import notes, page, sentences
 from gradwire.traces.iterationtimes import IterationTime
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.recognise import connections
@@ -627,41 +636,58 @@ def test_the_page_names_every_row_and_escapes_what_a_job_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("there_s", "is_noted"), [(0.0119, False), (0.0131, True), (0.0069, True), (None, False)]
+    ("there_s", "said"),
+    [
+        (0.0119, None),
+        (0.0131, "warning"),
+        (0.0069, "warning"),
+        (0.0161, "reason"),
+        (0.0, "reason"),
+        (None, None),
+    ],
 )
-def test_a_note_says_where_the_job_itself_computed_longer_as_it_was_captured(
-    there_s: float | None, is_noted: bool
+def test_a_row_says_where_the_job_itself_took_longer_to_compute(
+    there_s: float | None, said: str | None
 ) -> None:
-    """Of a live iteration of 100 ms, from 2 ms on."""
-    lives = (replace(LIVES[0], computing_s=there_s), replace(LIVES[1], computing_s=0.010))
-    other_job = replace(ROW, job=1)  # of which one log says nothing
-    found = list(computing_notes([ROW, other_job], [*lives, replace(lives[0], job=1)]))
-    if there_s is None or not is_noted:
-        assert found == []
-        return
-    (note,) = found
-    assert note == (
-        f"note: a → b: the job itself computed {show_s(there_s)} of an iteration where it was captured, "
-        "and 10 ms here; a replay computes what its capture shows"
-    )
-    assert str(escape(note)) in page(replace(MATRIX, live=lives))
+    """Of a live iteration of 100 ms: above 2 ms a warning, above 5 ms it is another job."""
+    row = of_the_same_job(ROW, there_s, 0.010)
+    assert of_the_same_job(ROW, 0.010, there_s).verdict == row.verdict
+    assert row.is_valid == (said != "reason")
+    assert (len(row.warnings), len(row.reasons)) == (said == "warning", said == "reason")
+    for text in (*row.warnings, *row.reasons):
+        assert there_s is not None
+        assert (
+            f"took {show_s(there_s)} of an iteration to compute where it was captured, and 10 ms here" in text
+        )
 
 
 @pytest.mark.usefixtures("_whole_sample")
-def test_a_job_that_computed_much_longer_where_it_was_captured_is_another(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fabrics", [FABRICS, ("star:hosts=8,rate=50M", "fat-tree:k=4,levels=2,rate=50M")])
+def test_a_job_that_took_much_longer_to_compute_where_it_was_captured_is_another(
+    tmp_path: Path, fabrics: tuple[str, str]
+) -> None:
     """Of an iteration of 100 ms: 11 and 5 ms are 6 % apart, 11 and 7 ms are 4 %."""
     for here_ns, verdict in ((5_000_000, "not valid"), (7_000_000, "valid")):
         live = FakeLive(computed_ns=(11_000_000, here_ns))
-        matrix = carry_out(TRIAL, tmp_path / verdict, True, live, fake_laboratory(LIVE_NS, []))
-        assert [one.computing_s for one in matrix.live] == [0.011, here_ns / 1e9]
-        verdicts = [row.verdict for row in matrix.rows]
-        assert verdicts == ["valid", verdict, verdict, "valid"]
-        if verdict != "valid":
-            assert (
-                "computed 11 ms of an iteration where it was captured, and 5 ms here"
-                in matrix.rows[1].reasons[-1]
-            )
-            assert not matrix.rows[1].machine  # another replay would not change that
+        trial = replace(TRIAL, fabrics=fabrics)
+        matrix = carry_out(trial, tmp_path / verdict, True, live, fake_laboratory(LIVE_NS, []))
+        assert [one.computed_s for one in matrix.live] == [0.011, here_ns / 1e9]
+        assert [row.verdict for row in matrix.rows] == ["valid", verdict, verdict, "valid"]
+        said = (*matrix.rows[1].reasons, *matrix.rows[1].warnings)
+        assert any("took 11 ms of an iteration to compute where it was captured" in text for text in said)
+        assert not matrix.rows[1].machine  # another replay would not change that
+        again = carry_out(trial, tmp_path / verdict, True, live, fake_laboratory(LIVE_NS, []))
+        assert again.rows == matrix.rows
+
+
+@pytest.mark.usefixtures("_whole_sample")
+def test_what_several_trainings_computed_counts_by_its_median(tmp_path: Path) -> None:
+    """As their iterations do where hosts have one path; the diagonal is judged, too."""
+    live = FakeLive(computed_ns=(20_000_000, 11_000_000, 12_000_000))
+    trial = replace(TRIAL, fabrics=FABRICS[:1], trainings=3)
+    (row,) = carry_out(trial, tmp_path, True, live, fake_laboratory(LIVE_NS, [])).rows
+    assert row.verdict == "not valid"
+    assert "took 20 ms of an iteration to compute where it was captured, and 12 ms here" in row.reasons[-1]
 
 
 def test_what_is_noted_of_a_training_names_its_job_and_is_on_the_page() -> None:
