@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -203,9 +203,13 @@ class Fleet:
         """
         waiting = {each.rank for number, each in enumerate(self._agents) if self._line.is_there(number)}
         missing = [rank for rank in missing if rank not in waiting] or missing
-        here = {agent.rank: agent.process for agent in self._agents if agent.process}
-        stopped = [rank for rank in missing if rank in here and is_stopped(here[rank].pid)]
+        stopped = self._stopped(missing)
         return _ranks(missing) + (f" (stopped: {_ranks(stopped)})" if stopped else "")
+
+    def _stopped(self, ranks: Iterable[int]) -> list[int]:
+        """Those of the ranks whose agent is here, and stopped."""
+        here = {agent.rank: agent.process for agent in self._agents if agent.process}
+        return [rank for rank in ranks if rank in here and is_stopped(here[rank].pid)]
 
     def _heard(self, member: Member) -> tuple[str, Any]:
         try:
@@ -223,6 +227,8 @@ class Fleet:
         complaints = {first.fileno(): complaint}
         deadline = time.monotonic() + _BLAME_S
         while (left_s := deadline - time.monotonic()) > 0:
+            if any(len(each.blamed) == 1 and self._stopped(each.blamed) for each in complaints.values()):
+                break  # that is why, and nothing can be more exact
             others = [member for member in self._members if member.fileno() not in complaints]
             for member in self._watch.wait(others, left_s):
                 said, value = self._heard(member)

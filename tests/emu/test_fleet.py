@@ -281,6 +281,19 @@ def test_a_complaint_of_a_worker_comes_with_the_ranks_that_it_blames(monkeypatch
         run(expand(made_allreduce(4, 4000), "ring"))
 
 
+def test_a_complaint_of_one_that_is_stopped_is_told_without_waiting_for_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fleet, "_BLAME_S", 30.0)
+    monkeypatch.setattr(fleet.Fleet, "_stopped", lambda _, ranks: [rank for rank in ranks if rank == 1])
+    with played(3) as (agents, ends, _):
+        ends[0].send(("failed", Complaint("it is 1", (1,))))
+        began_s = time.monotonic()
+        with pytest.raises(RunFailed, match=r"^rank 0: it is 1$"):
+            agents.connect()
+    assert time.monotonic() - began_s < 15
+
+
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_a_process_that_dies_is_told_and_not_the_complaints_that_came_before(is_cut: bool) -> None:
     """Its pipe may end before its death shows."""
