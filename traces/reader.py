@@ -79,7 +79,9 @@ def read_captures(paths: Sequence[Path]) -> list[Packets]:
 
 
 def is_sure_to_fit(paths: Sequence[Path]) -> bool:
-    """Whether all of these files together take less memory than one may, whatever is in them."""
+    """Whether all of these files together take less memory than one alone may, half of what is free, whatever
+    is in them.
+    """
     if not all(path.is_file() for path in paths):
         return False
     nbytes = sum(path.stat().st_size for path in paths)

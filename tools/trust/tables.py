@@ -160,5 +160,5 @@ def _grid(matrix: TrustMatrix, job: int) -> dict[str, Any]:
         "name": matrix.jobs[job],
         "live": live,
         "rows": cells,
-        "notes": [*live_notes(live)],
+        "notes": list(live_notes(live)),
     }

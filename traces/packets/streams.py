@@ -178,7 +178,6 @@ def assemble(captures: Sequence[Packets], rows_of: Sequence[Rows] | None = None)
             seen[direction].append(number)
     with_payload = in_threads(payload_columns, captures, rows_of)
     simple = in_threads(_simple_streams, range(len(captures)), captures, with_payload)
-
     others = [d for d, numbers in seen.items() if len(numbers) > 1 or d not in simple[numbers[0]]]
 
     def joined(direction: Direction) -> Stream | None:
