@@ -123,23 +123,37 @@ class TrustRow:
         return not (self.is_valid and self.is_within) and not self.is_excused
 
 
-def of_the_same_job(row: TrustRow, there_s: float | None, here_s: float | None) -> TrustRow:
-    """The row with a warning if the job itself took longer or shorter to compute where it was captured
-    (`there_s` of an iteration) than on this fabric (`here_s`); not valid if much.
+def computes_alike(there_s: float | None, here_s: float | None, time: IterationTime | None) -> bool:
+    """Whether a job computes about as long where it was captured (`there_s` of an iteration) as on another
+    fabric (`here_s`), where an iteration takes this `time`; so it is where nobody knows.
+    """
+    return not _compute_difference(there_s, here_s, time) > MOST_OTHER_COMPUTING
+
+
+def _compute_difference(there_s: float | None, here_s: float | None, time: IterationTime | None) -> float:
+    """As a share of an iteration."""
+    if there_s is None or here_s is None or time is None:
+        return 0.0
+    return abs(there_s - here_s) / time.median
+
+
+def judged_by_computing(row: TrustRow, there_s: float | None, here_s: float | None) -> TrustRow:
+    """The row with a warning if the job itself took longer to compute on one of the fabrics, see
+    `computes_alike`; not valid if much.
 
     A replay computes what its capture shows.
     """
-    if there_s is None or here_s is None or row.live is None:
+    if there_s is None or here_s is None:
         return row
-    apart = abs(there_s - here_s) / row.live.median
+    difference = _compute_difference(there_s, here_s, row.live)
     what = (
         f"by its ranks' logs the job itself took {show_s(there_s)} of an iteration to compute where it was "
         f"captured, and {show_s(here_s)} here"
     )
-    if apart > MOST_OTHER_COMPUTING:
+    if difference > MOST_OTHER_COMPUTING:
         again = f"{what}: if something slowed the machine down, train again with another --out"
         return replace(row, verdict="not valid", reasons=(*row.reasons, again))
-    if apart > OTHER_COMPUTING:
+    if difference > OTHER_COMPUTING:
         return replace(row, warnings=(*row.warnings, f"{what}; a replay computes what its capture shows"))
     return row
 

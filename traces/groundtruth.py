@@ -6,11 +6,11 @@ logs.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -57,6 +57,7 @@ class LoggedEvent(BaseModel):
 class RankLog(BaseModel):
     """One rank's log; keys beyond these are the job's own business.
 
+    Workers whose servers are `asynchronous` do not wait for each other; only a worker's log says it.
     `waited` is how long its threads waited for a processor, added up over the threads, as a share of the
     training's time; None where the rank did not measure it, or calls something else by that name.
     """
@@ -65,8 +66,15 @@ class RankLog(BaseModel):
     rank: Annotated[int, Field(ge=0, lt=MAX_RANKS)]
     role: Literal["server", "worker"] | None = None
     servers: Annotated[int, Field(ge=1, lt=MAX_RANKS)] = 1
+    asynchronous: bool = False
     waited: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     events: tuple[LoggedEvent, ...]
+
+    @field_validator("asynchronous", mode="before")
+    @classmethod
+    def _is_true(cls, value: object) -> bool:
+        """Logs of other people's jobs may have an `asynchronous` of their own."""
+        return value is True
 
     @field_validator("waited", mode="wrap")
     @classmethod
@@ -111,34 +119,37 @@ def _read_log(path: Path) -> RankLog:
 
 
 def computed_s(logs: Sequence[RankLog]) -> float | None:
-    """How long a rank computes in an iteration while nothing of it moves: that of the slowest rank in each
-    iteration from FIRST_WARM on, and of these the median.  None where logs do not say.
+    """How long a rank computes for an iteration: of each iteration from FIRST_WARM on the slowest rank, for
+    which the others wait, or the mean of all ranks if none waits, and of these the median.  None where logs
+    do not say.
 
-    That is from when all that it had begun is done (`bucket_done`; a worker: pulled) until it begins the next
-    (`bucket_ready`; a push).  What a job sends besides, as DDP does buffers, counts as computing.
+    That is from when the last bucket of the iteration before is done (`bucket_done`; a worker: all pulled)
+    until the last one of this is ready (`bucket_ready`; its push begins).  What moves meanwhile does not hold
+    it up, so it is the same on slow links and on fast ones.  What a job sends besides, as DDP does buffers,
+    counts as computing.
     """
-    slowest_ns: dict[int, int] = {}
+    by_iteration: defaultdict[int, list[int]] = defaultdict(list)
     for log in logs:
-        of_rank: defaultdict[int, int] = defaultdict(int)
-        for iteration, rested_ns in _rested(log):
-            of_rank[iteration] += rested_ns
-        for iteration, rested_ns in of_rank.items():
-            slowest_ns[iteration] = max(rested_ns, slowest_ns.get(iteration, 0))
-    warm = [rested_ns for iteration, rested_ns in slowest_ns.items() if iteration >= FIRST_WARM]
+        for iteration, computed_ns in _computed_ns(log).items():
+            by_iteration[iteration].append(computed_ns)
+    of_ranks = fmean if any(log.asynchronous for log in logs if log.role == "worker") else max
+    warm = [of_ranks(each) for iteration, each in by_iteration.items() if iteration >= FIRST_WARM]
     return median(warm) / 1e9 if warm else None
 
 
-def _rested(log: RankLog) -> Iterator[tuple[int, int]]:
-    """For each thing that a rank begins, its iteration, and for how long, in ns, nothing had moved before."""
-    moving: set[tuple[int, int]] = set()
-    since_ns = None
-    for event in sorted(log.events, key=lambda event: event.t):
-        if event.k in _BEGINS:
-            yield event.it, 0 if moving or since_ns is None else event.t - since_ns
-            moving.add((event.it, event.b))
-        elif event.k in _ENDS:
-            moving.discard((event.it, event.b))
-            since_ns = event.t
+def _computed_ns(log: RankLog) -> dict[int, int]:
+    """By iteration, where the one before has an end."""
+    begun_ns: dict[int, int] = {}  # the last of each iteration
+    ended_ns: dict[int, int] = {}
+    for event in log.events:
+        moments = begun_ns if event.k in _BEGINS else ended_ns if event.k in _ENDS else None
+        if moments is not None:
+            moments[event.it] = max(event.t, moments.get(event.it, event.t))
+    return {
+        iteration: max(0, last_ns - ended_ns[iteration - 1])
+        for iteration, last_ns in begun_ns.items()
+        if iteration - 1 in ended_ns
+    }
 
 
 def compare(workload: Workload, logs: Sequence[RankLog]) -> TruthCheck:

@@ -33,7 +33,8 @@ def train(options: TrainingOptions, rank: int, log_file: Path, began: Callable[[
     else:
         work(options, model, parameters, rank, log, began)
     role = "server" if rank < options.servers else "worker"
-    log.save(log_file, rank=rank, role=role, servers=options.servers, params=parameters.numel())
+    about = {"servers": options.servers, "asynchronous": options.asynchronous}
+    log.save(log_file, rank=rank, role=role, params=parameters.numel(), **about)
     dist.barrier()
 
 

@@ -177,7 +177,7 @@ def buckets(it: int, *moves: tuple[int, int]) -> list[LoggedEvent]:
     ]
 
 
-def test_an_iteration_computes_as_long_as_its_slowest_rank_while_nothing_of_it_moves() -> None:
+def test_an_iteration_computes_until_the_last_bucket_of_its_slowest_rank_is_ready() -> None:
     """The second bucket is computed while the first moves; iterations 0 and 1 do not count."""
     logs = []
     for rank, longer_ns in ((0, 0), (1, 500)):
@@ -186,23 +186,36 @@ def test_an_iteration_computes_as_long_as_its_slowest_rank_while_nothing_of_it_m
             ready_ns = it * 100_000 + computed_ns + longer_ns
             events += buckets(it, (ready_ns, it * 100_000 + 90_000), (ready_ns + 30_000, (it + 1) * 100_000))
         logs.append(RankLog(rank=rank, events=tuple(events)))
-    assert computed_s(logs) == 2.5e-6
-    assert computed_s([RankLog(rank=0, events=(LoggedEvent(k="iter0", it=3, t=5),))]) is None
+    assert computed_s(logs) == 32.5e-6
 
 
-def test_computing_between_buckets_that_do_not_overlap_counts() -> None:
-    events = [
-        event
-        for it in range(4)
-        for event in buckets(it, (it * 100 + 10, it * 100 + 40), (it * 100 + 45, it * 100 + 100))
-    ]
-    assert computed_s([RankLog(rank=0, events=tuple(events))]) == 15e-9
+@pytest.mark.parametrize("moving_ns", [10, 20, 500])
+def test_what_is_computed_does_not_depend_on_how_long_buckets_move(moving_ns: int) -> None:
+    """Two buckets, ready after 15 and 60 ns: the first hides all of the second, or some, or nothing."""
+    events, now_ns = [], 0
+    for it in range(4):
+        first, second = now_ns + 15, now_ns + 60
+        done_ns = max(second, first + moving_ns) + moving_ns
+        events += buckets(it, (first, first + moving_ns), (second, done_ns))
+        now_ns = done_ns
+    assert computed_s([RankLog(rank=0, events=tuple(events))]) == 60e-9
 
 
-def test_a_worker_computes_until_it_begins_to_push() -> None:
-    events = []
-    for it in range(5):
-        events.append(LoggedEvent(k=PUSH_BEGINS, it=it, t=it * 1_000 + 30))
-        events.append(LoggedEvent(k=PULL_DONE, it=it, t=(it + 1) * 1_000))
-    server = RankLog(rank=0, role="server", events=())
-    assert computed_s([server, RankLog(rank=1, role="worker", events=tuple(events))]) == 30e-9
+@pytest.mark.parametrize("kinds", [("iter0",), ("iter0", "bucket_ready")])
+def test_logs_without_ends_do_not_say_what_is_computed(kinds: tuple[str, ...]) -> None:
+    """A program of one's own may log no more than when its iterations begin and its buckets are ready."""
+    events = [LoggedEvent(k=kind, it=it, t=it * 100 + 5, b=0) for it in range(5) for kind in kinds]
+    assert computed_s([RankLog(rank=0, events=tuple(events))]) is None
+
+
+@pytest.mark.parametrize(("asynchronous", "computed_ns"), [(False, 50), (True, 40)])
+def test_a_worker_computes_until_it_begins_to_push(asynchronous: bool, computed_ns: int) -> None:
+    """Workers take 30 and 50 ns; where they do not wait for each other, their mean counts."""
+    logs = [RankLog(rank=0, role="server", events=())]
+    for rank, after_ns in ((1, 30), (2, 50)):
+        events = []
+        for it in range(5):
+            events.append(LoggedEvent(k=PUSH_BEGINS, it=it, t=it * 1_000 + after_ns))
+            events.append(LoggedEvent(k=PULL_DONE, it=it, t=(it + 1) * 1_000))
+        logs.append(RankLog(rank=rank, role="worker", asynchronous=asynchronous, events=tuple(events)))
+    assert computed_s(logs) == computed_ns / 1e9

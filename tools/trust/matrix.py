@@ -33,7 +33,15 @@ from gradwire.planning.runfiles import read_json
 from gradwire.results.laboratory import Laboratory
 from gradwire.results.matrixfile import About
 from gradwire.results.row import REFUSED
-from gradwire.results.trustresult import Live, Training, TrustMatrix, TrustRow, of_the_same_job, save
+from gradwire.results.trustresult import (
+    Live,
+    Training,
+    TrustMatrix,
+    TrustRow,
+    computes_alike,
+    judged_by_computing,
+    save,
+)
 from gradwire.tools.capturing import carry_out as capture_live
 from gradwire.tools.options.livejob import LiveJob
 from gradwire.tools.progressbar import progress_bar
@@ -197,7 +205,8 @@ class _Cells:
 
     def _measured(self, source: int, target: int) -> tuple[TrustRow, ...]:
         """The rows of the jobs.  Where hosts have several paths, one replay for each training on the target,
-        and of each job the middle row.
+        and of each job the middle row.  Trainings that did not compute as long as the captured one are left
+        out, unless most did not.
 
         Raise BadTrace, BadCapture, BadLog, Refused, RunFailed, ValueError.
         """
@@ -207,9 +216,19 @@ class _Cells:
                 Training(live.folder, live.time, live.doubts, _middle_s(live)) for live in there if live.time
             ]
             return self._replayed(source, target, pooled)
-        trainings = zip(*(live.trainings for live in there), strict=True)
-        by_training = [self._replayed(source, target, each) for each in trainings]
-        return tuple(middle_row(rows) for rows in zip(*by_training, strict=True))
+        lives = self._lives[source]
+        trainings = list(zip(*(live.trainings for live in there), strict=True))
+        alike = [each for each in trainings if all(map(_computed_alike, each, lives))]
+        chosen = alike if 2 * len(alike) >= len(trainings) else trainings
+        by_training = [self._replayed(source, target, each) for each in chosen]
+        rows = tuple(middle_row(rows) for rows in zip(*by_training, strict=True))
+        if len(chosen) == len(trainings):
+            return rows
+        left_out = (
+            f"{len(chosen)} of {len(trainings)} trainings on this fabric count: the others took longer or "
+            "shorter to compute than the captured one"
+        )
+        return tuple(replace(row, warnings=(*row.warnings, left_out)) for row in rows)
 
     def _replayed(self, source: int, target: int, trained: Sequence[Training]) -> tuple[TrustRow, ...]:
         """The row of each job from one replay, with the ports and the times of the `trained` jobs.
@@ -243,7 +262,7 @@ class _Cells:
         shutil.rmtree(Path(row.folder) / CAPTURES, ignore_errors=True)  # gigabytes that nothing reads
         folder = below(self._folder, Path(row.folder))
         return tuple(
-            of_the_same_job(replace(row, folder=folder), live.computed_s, each.computed_s)
+            judged_by_computing(replace(row, folder=folder), live.computed_s, each.computed_s)
             for row, live, each in zip(rows, lives, trained, strict=True)
         )
 
@@ -258,6 +277,10 @@ class _Cells:
         if live.folder not in self._jobs:
             self._jobs[live.folder] = find_job(open_trace([self._folder / live.folder]))
         return self._jobs[live.folder]
+
+
+def _computed_alike(training: Training, captured: Live) -> bool:
+    return computes_alike(captured.computed_s, training.computed_s, training.time)
 
 
 def _middle_s(live: Live) -> float | None:

@@ -33,8 +33,8 @@ from gradwire.results.trustresult import (
     Summary,
     TrustMatrix,
     TrustRow,
+    judged_by_computing,
     load,
-    of_the_same_job,
     save,
 )
 from gradwire.tools.capturing import Captured, Keeping
@@ -650,8 +650,8 @@ def test_a_row_says_where_the_job_itself_took_longer_to_compute(
     there_s: float | None, said: str | None
 ) -> None:
     """Of a live iteration of 100 ms: above 2 ms a warning, above 5 ms it is another job."""
-    row = of_the_same_job(ROW, there_s, 0.010)
-    assert of_the_same_job(ROW, 0.010, there_s).verdict == row.verdict
+    row = judged_by_computing(ROW, there_s, 0.010)
+    assert judged_by_computing(ROW, 0.010, there_s).verdict == row.verdict
     assert row.is_valid == (said != "reason")
     assert (len(row.warnings), len(row.reasons)) == (said == "warning", said == "reason")
     for text in (*row.warnings, *row.reasons):
@@ -688,6 +688,19 @@ def test_what_several_trainings_computed_counts_by_its_median(tmp_path: Path) ->
     (row,) = carry_out(trial, tmp_path, True, live, fake_laboratory(LIVE_NS, [])).rows
     assert row.verdict == "not valid"
     assert "took 20 ms of an iteration to compute where it was captured, and 12 ms here" in row.reasons[-1]
+
+
+@pytest.mark.usefixtures("_whole_sample")
+def test_of_several_paths_only_trainings_that_computed_as_long_are_replayed(tmp_path: Path) -> None:
+    """The second on the fat-tree took 14 ms longer to compute, and 200 ms an iteration."""
+    live = FakeLive(
+        computed_ns=(11_000_000, 11_000_000, 11_000_000, 25_000_000),
+        periods_ns=(LIVE_NS, LIVE_NS, LIVE_NS, 2 * LIVE_NS),
+    )
+    trial = replace(TRIAL, fabrics=("star:hosts=8,rate=50M", "fat-tree:k=4,levels=2,rate=50M"), trainings=2)
+    _, row, _, _ = carry_out(trial, tmp_path, True, live, fake_laboratory(LIVE_NS, [])).rows
+    assert row.is_valid
+    assert row.error == pytest.approx(0.0, abs=1e-6)
 
 
 def test_what_is_noted_of_a_training_names_its_job_and_is_on_the_page() -> None:
