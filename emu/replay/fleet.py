@@ -221,22 +221,25 @@ class Fleet:
     def _most_exact(self, first: Member, complaint: Complaint) -> str:
         """Of a first complaint and those that follow soon, the one that blames the fewest ranks.
 
-        One that blames no rank by number is reported only if none of them does.  Raise RunFailed if a
-        process ends meanwhile: its death is the cause of the complaints.
+        One that blames no rank by number is reported only if none of them does, and one that blames a stopped
+        rank alone at once: nothing can be more exact.  Raise RunFailed if a process has ended, or does
+        meanwhile: its death is the cause of the complaints.
         """
         complaints = {first.fileno(): complaint}
+        names = {member.fileno(): member.name for member in self._members}
         deadline = time.monotonic() + _BLAME_S
         while (left_s := deadline - time.monotonic()) > 0:
-            if any(len(each.blamed) == 1 and self._stopped(each.blamed) for each in complaints.values()):
-                break  # that is why, and nothing can be more exact
+            for fd, each in complaints.items():
+                if len(each.blamed) == 1 and self._stopped(each.blamed):
+                    self._watch.wait([], 0)
+                    return f"{names[fd]}: {each.text}"
             others = [member for member in self._members if member.fileno() not in complaints]
             for member in self._watch.wait(others, left_s):
                 said, value = self._heard(member)
                 if said == FAILED:
                     complaints[member.fileno()] = value
-        members = {member.fileno(): member for member in self._members}
         exact = min(complaints, key=lambda fd: len(complaints[fd].blamed) or len(self._members))
-        return f"{members[exact].name}: {complaints[exact].text}"
+        return f"{names[exact]}: {complaints[exact].text}"
 
 
 def _ranks(ranks: list[int]) -> str:
