@@ -3,6 +3,7 @@
 import os
 import resource
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from threading import Barrier, Event, Thread, get_ident
 from time import monotonic, sleep
@@ -114,14 +115,23 @@ def test_an_interrupt_does_not_wait_for_the_other_thread() -> None:
     assert monotonic() - before_s < 5
 
 
+def opened_for_writing(pipe: Path, reader: subprocess.Popen[bytes]) -> int:
+    """Its descriptor, as soon as anybody reads it; fails if the reader ends before."""
+    while reader.poll() is None:
+        with suppress(OSError):  # ENXIO: nobody reads it
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        sleep(0.01)
+    raise AssertionError(reader.communicate()[0])
+
+
 def test_an_interrupt_ends_the_reading_of_a_pipe(tmp_path: Path) -> None:
     pipe = tmp_path / "a.pcap"
     os.mkfifo(pipe)
     command = python("gradwire.tools", "inspect", str(pipe))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-        end = pipe.open("wb")  # returns when it is read, and nothing comes
+        end = opened_for_writing(pipe, process)  # when it is read; nothing comes
         process.terminate()
         out, _ = process.communicate(timeout=10)
-        end.close()
+        os.close(end)
     assert process.returncode == 130
     assert b"Traceback" not in out
