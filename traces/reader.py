@@ -35,6 +35,8 @@ from gradwire.traces.trace import Trace
 from gradwire.traces.units import show_first
 
 MOST_NAMED = 6
+LIMIT = re.compile(r"\d{1,7}")  # bytes (ip-sysctl.rst, tcp_limit_output_bytes)
+LARGEST_NBYTES = 64 * 1024  # of a segment
 WMEM = re.compile(r"\d{1,12} \d{1,12} (\d{1,12})")  # least, at first, most (tcp(7), tcp_wmem)
 SETTINGS = "trace.yaml"
 MAX_SETTINGS_NBYTES = 1 << 20
@@ -118,7 +120,8 @@ def _decoded(
     trace = decoded(name, captures, choices, rank_of, clocks)
     manifest = _manifest(captures)
     messages = replace(trace.messages, socket_nbytes=manifest.socket_nbytes)
-    return replace(trace, messages=messages, is_emulated=manifest.is_captures)
+    is_emulated, queued_nbytes = manifest.is_captures, manifest.queued_nbytes
+    return replace(trace, messages=messages, is_emulated=is_emulated, queued_nbytes=queued_nbytes)
 
 
 class _Manifest(BaseModel):
@@ -136,6 +139,12 @@ class _Manifest(BaseModel):
         """How large sockets' send buffers were; None if it does not say."""
         sizes = WMEM.fullmatch(self.host_sysctls.get("net/ipv4/tcp_wmem", ""))
         return int(sizes[1]) if sizes else None
+
+    @property
+    def queued_nbytes(self) -> int | None:
+        """How much of a connection may be in its host's port: a segment beyond the kernel's limit."""
+        limit = LIMIT.fullmatch(self.host_sysctls.get("net/ipv4/tcp_limit_output_bytes", ""))
+        return int(limit[0]) + LARGEST_NBYTES if limit else None
 
 
 def _manifest(captures: Sequence[Packets]) -> _Manifest:

@@ -69,7 +69,8 @@ class Trace:
     is in none; empty if all of the job was seen.
     `partly` says which hosts' part that is, and why; `no_training` why there are no messages.
     `clocks` are those of the job's hosts; the times of all else are corrected by them.
-    `is_emulated` if `gradwire capture` made it, on virtual cables.
+    `is_emulated` if `gradwire capture` made it, on virtual cables; `queued_nbytes` is how much of a
+    connection TCP has in its host's port at most, None where nobody says.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Trace:
     partly: str = ""
     no_training: str = ""
     is_emulated: bool = False
+    queued_nbytes: int | None = None
 
     @property
     def addresses(self) -> tuple[str, ...]:

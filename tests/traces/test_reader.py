@@ -1,5 +1,6 @@
 """Opening captures: one file, several, folders, with and without all hosts."""
 
+import json
 import os
 import shutil
 import struct
@@ -184,6 +185,19 @@ def test_a_manifest_says_how_large_sockets_were(
     assert open_trace([tmp_path]).messages.socket_nbytes is None
     (tmp_path / "manifest.json").write_text(manifest)
     assert open_trace([tmp_path]).messages.socket_nbytes == socket_nbytes
+
+
+@pytest.mark.parametrize(
+    ("said", "queued_nbytes"), [("64660", 64_660 + 65_536), ("99999999", None), ("much", None), (None, None)]
+)
+def test_a_manifest_says_how_much_waits_in_a_hosts_port(
+    tmp_path: Path, said: str | None, queued_nbytes: int | None
+) -> None:
+    for path in EIGHT.glob("*.pcap"):
+        shutil.copy(path, tmp_path)
+    sysctls = {} if said is None else {"net/ipv4/tcp_limit_output_bytes": said}
+    (tmp_path / "manifest.json").write_text(json.dumps({"host_sysctls": sysctls}))
+    assert open_trace([tmp_path]).queued_nbytes == queued_nbytes
 
 
 @pytest.mark.parametrize("text", ["ranks: {host: 0}", "rank: {}", "ranks: [1]", "ranks: {10.0.0.1: -1}", "7"])

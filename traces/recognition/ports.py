@@ -43,7 +43,7 @@ _NONE: Times = np.empty(0, np.int64)
 class HostPort:
     """`left_ns`: when packets left, in order; `since_ns`: since when the port had been busy then;
     `free_ns`: until when it was, at least, if nothing else came.  `data_ns`: by peer (rank), when large
-    packets to it left.
+    packets to it left.  `queued_nbytes`: how much of a connection may wait in the port.
     """
 
     left_ns: Times
@@ -52,11 +52,12 @@ class HostPort:
     rate: float  # bytes per ns
     data_ns: Mapping[int, Times] = field(default_factory=dict)
     is_virtual: bool = False
+    queued_nbytes: int = QUEUED_NBYTES
 
     @property
     def queue_ns(self) -> int:
         """How long what a connection may have in the port's queue takes."""
-        return round(QUEUED_NBYTES / self.rate)
+        return round(self.queued_nbytes / self.rate)
 
     def busy_since_ns(self, at_ns: int) -> int:
         """`at_ns` itself if the port was idle before."""
@@ -100,7 +101,8 @@ def _port(trace: Trace, rank: int, captures: Sequence[Packets]) -> HostPort | No
         return None
     large = nbytes >= LEAST_NBYTES
     data_ns = {peer: left_ns[large & (peers == peer)] for peer in np.unique(peers[large]).tolist()}
-    return replace(port, data_ns=data_ns, is_virtual=trace.is_emulated)
+    queued_nbytes = trace.queued_nbytes or QUEUED_NBYTES
+    return replace(port, data_ns=data_ns, is_virtual=trace.is_emulated, queued_nbytes=queued_nbytes)
 
 
 def _sent(trace: Trace, rank: int, packets: Packets) -> tuple[Times, Times, Times]:
