@@ -108,7 +108,7 @@ def manifest(plan: Plan, options: RunOptions, plan_file: Path) -> dict[str, Any]
         "repeats": options.repeats,
         "transport": asdict(plan.transport),
         "checksum_and_segmentation_offload": options.switch != "ovs",
-        "host_sysctls": host_sysctls(plan.transport),
+        "host_sysctls": host_sysctls(plan.transport, plan.fabric.mtu_nbytes),
     }
 
 

@@ -44,7 +44,15 @@ def main(folder: Path, channel: Channel | None = None) -> None:
     with ExitStack() as stack:
         team = stack.enter_context(_assembled(options.machines, plan, folder)) if options.machines else None
         part, others = (team.part, team.others) if team else (None, ())
-        network = emulated(plan.fabric, plan.transport, plan.flows, options.switch != "ovs", windows, part)
+        network = emulated(
+            plan.fabric,
+            plan.transport,
+            plan.flows,
+            options.switch != "ovs",
+            windows,
+            part,
+            sets_tcp=not plan.losses,
+        )
         more = _controller_options(options, folder)
         emulation = stack.enter_context(
             in_force(network, plan, options.software, folder, more, say, team=team)

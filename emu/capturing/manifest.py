@@ -73,7 +73,7 @@ def manifest(
         "packages": {name: _version(name) for name in PACKAGES},
         "tcpdump": _tcpdump_version(),
         "cpus": os.cpu_count(),
-        "host_sysctls": host_sysctls(fabric_transport(fabric)),
+        "host_sysctls": host_sysctls(fabric_transport(fabric), fabric.mtu_nbytes),
     }
 
 

@@ -19,7 +19,7 @@ from gradwire.emu.project import NS3_DRIVER
 from gradwire.planning.fabrics.fabric import Egress
 from gradwire.planning.plan import Plan, flow_numbers
 from gradwire.planning.refused import Refused
-from gradwire.planning.transport import Transport, buffered_nbytes, tcp_payload_nbytes
+from gradwire.planning.transport import Transport, buffered_nbytes, segment_nbytes, tcp_payload_nbytes
 from gradwire.traces.units import show_nbytes
 
 INITIAL_WINDOW_SEGMENTS = 10  # RFC 6928, and Linux
@@ -158,7 +158,7 @@ def _settings(transport: Transport, mtu_nbytes: int) -> tuple[int, ...]:
         INITIAL_WINDOW_SEGMENTS,
         DELAYED_ACK_MS,
         LEAST_TIMEOUT_MS,
-        max(1, transport.gso_max_nbytes // payload_nbytes) * payload_nbytes,
+        segment_nbytes(transport.gso_max_nbytes, mtu_nbytes),
     )
 
 

@@ -24,7 +24,8 @@ _IF_OPER_UP = b"\x06"
 _NUD_PERMANENT = 0x80
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _NDA_DST, _NDA_LLADDR = 1, 2
-_RTA_DST, _RTA_OIF, _RTA_PREFSRC, _RTA_METRICS, _RTAX_CC_ALGO = 1, 4, 7, 8, 16
+_RTA_DST, _RTA_OIF, _RTA_PREFSRC, _RTA_METRICS = 1, 4, 7, 8
+_RTAX_INITCWND, _RTAX_QUICKACK, _RTAX_CC_ALGO = 11, 15, 16
 _RT_TABLE_MAIN, _RTPROT_KERNEL, _RT_SCOPE_LINK, _RTN_UNICAST = 254, 2, 253, 1
 _TYPE_MASK = 0x3FFF
 _ANSWER_NBYTES = 65536
@@ -60,17 +61,33 @@ def address(ifindex: int, ip: str, prefix_length: int) -> Request:
     return _RTM_NEWADDR, CREATE, body + attribute(_IFA_LOCAL, packed) + attribute(_IFA_ADDRESS, packed)
 
 
-def congestion_control(ifindex: int, ip: str, prefix_length: int, name: str) -> Request:
-    """What TCP uses towards all who share the prefix of `address`, unless a socket chooses for itself.
+def tcp_route(
+    ifindex: int,
+    ip: str,
+    prefix_length: int,
+    control: str,
+    window_packets: int | None = None,
+    *,
+    acknowledges_at_once: bool = False,
+) -> Request:
+    """How TCP sends to all who share the prefix of `address`: with this congestion `control`, unless a socket
+    chooses for itself, and from the beginning with a congestion window of `window_packets` (None: the
+    kernel's).  If it `acknowledges_at_once`, not only when the receiver's process reads.
 
-    In a namespace that is not the machine's first, the sysctl takes only what the machine allows all users.
+    In a namespace that is not the machine's first, the sysctl for the congestion control takes only what the
+    machine allows all users; the window and quick acknowledgements have no sysctl.
     """
     network = IPv4Network((ip, prefix_length), strict=False).network_address.packed
     types = (_RT_TABLE_MAIN, _RTPROT_KERNEL, _RT_SCOPE_LINK, _RTN_UNICAST, 0)
     body = _RTMSG.pack(socket.AF_INET, prefix_length, 0, 0, *types)
-    body += attribute(_RTA_DST, network) + attribute(_RTA_OIF, ifindex.to_bytes(4, sys.byteorder))
+    body += attribute(_RTA_DST, network) + attribute(_RTA_OIF, _u32(ifindex))
     body += attribute(_RTA_PREFSRC, IPv4Address(ip).packed)
-    body += attribute(_RTA_METRICS, attribute(_RTAX_CC_ALGO, name.encode() + b"\0"))
+    metrics = attribute(_RTAX_CC_ALGO, control.encode() + b"\0")
+    if acknowledges_at_once:
+        metrics += attribute(_RTAX_QUICKACK, _u32(1))
+    if window_packets is not None:
+        metrics += attribute(_RTAX_INITCWND, _u32(window_packets))
+    body += attribute(_RTA_METRICS, metrics)
     return _RTM_NEWROUTE, NLM_F_REQUEST | _NLM_F_REPLACE, body
 
 
@@ -79,6 +96,10 @@ def neighbour(ifindex: int, ip: str, mac: str) -> Request:
     body = _NDMSG.pack(socket.AF_INET, ifindex, _NUD_PERMANENT, 0, 0)
     body += attribute(_NDA_DST, IPv4Address(ip).packed)
     return _RTM_NEWNEIGH, CREATE, body + attribute(_NDA_LLADDR, bytes.fromhex(mac.replace(":", "")))
+
+
+def _u32(value: int) -> bytes:
+    return value.to_bytes(4, sys.byteorder)
 
 
 def encoded(kind: int, flags: int, sequence: int, body: bytes) -> bytes:
@@ -132,7 +153,7 @@ def link_states() -> dict[int, LinkState]:
     states: dict[int, LinkState] = {}
     with netlink_socket() as netlink:
         body = IFINFOMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
-        body += attribute(_IFLA_EXT_MASK, _SKIP_STATISTICS.to_bytes(4, sys.byteorder))
+        body += attribute(_IFLA_EXT_MASK, _u32(_SKIP_STATISTICS))
         netlink.send(encoded(_RTM_GETLINK, NLM_F_REQUEST | NLM_F_DUMP, 0, body))
         is_over = False
         while not is_over:

@@ -83,7 +83,14 @@ def _serve(lines: wire.Lines, stack: ExitStack) -> None:
     windows = windows_at(fabric, plan.trees, may_move=False) if plan else None
     agent = stack.enter_context(our_switches(fabric, PRIVATE, plan, None if plan else MANAGEMENT, part))
     net = stack.enter_context(
-        emulated(fabric, transport, plan.flows if plan else None, windows_at=windows, part=part)
+        emulated(
+            fabric,
+            transport,
+            plan.flows if plan else None,
+            windows_at=windows,
+            part=part,
+            sets_tcp=not (plan and plan.losses),
+        )
     )
     stack.callback(agent.end)  # before the network can go
     stack.enter_context(attached(agent, watch))

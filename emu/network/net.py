@@ -31,9 +31,16 @@ from gradwire.planning.fabrics.fabric import (
 )
 from gradwire.planning.machines.part import Part
 from gradwire.planning.plan import Flow
-from gradwire.planning.transport import Transport
+from gradwire.planning.transport import (
+    Transport,
+    initial_window_packets,
+    segment_nbytes,
+    small_queue_nbytes,
+)
 
 HOST_SYSCTLS = {
+    "net/ipv4/tcp_pacing_ss_ratio": "1000",  # per cent of what its window allows: nothing is paced
+    "net/ipv4/tcp_pacing_ca_ratio": "1000",
     "net/ipv4/tcp_slow_start_after_idle": "0",
     "net/ipv4/tcp_no_metrics_save": "1",
     "net/ipv4/tcp_congestion_control": "reno",  # on loopback; to other hosts by their routes
@@ -51,14 +58,18 @@ class NetworkFailed(OSError):
     """A command that builds the network was refused; the text is its first line of complaint."""
 
 
-def host_sysctls(transport: Transport) -> dict[str, str]:
+def host_sysctls(transport: Transport, mtu_nbytes: int) -> dict[str, str]:
     """Set in every host: TCP has there by itself the buffers that a replay's agents ask for, so that a job
-    that is trained live has the same windows.  Linux doubles what is asked for (socket(7)).
+    that is trained live has the same windows.  Linux doubles what is asked for (socket(7)).  How much of a
+    connection waits in queues does not depend on what it was able to send so far, as the pace by which
+    Linux reckons that is always beyond `small_queue_nbytes`.
     """
+    segment = segment_nbytes(transport.gso_max_nbytes, mtu_nbytes)
     rmem, wmem = 2 * transport.rcvbuf_nbytes, 2 * transport.sndbuf_nbytes
     return HOST_SYSCTLS | {
         "net/ipv4/tcp_rmem": f"{_LEAST_BUFFER_NBYTES} {rmem} {rmem}",
         "net/ipv4/tcp_wmem": f"{_LEAST_BUFFER_NBYTES} {wmem} {wmem}",
+        "net/ipv4/tcp_limit_output_bytes": str(int(small_queue_nbytes(segment))),
     }
 
 
@@ -85,13 +96,16 @@ def emulated(
     checksum_offload: bool = True,
     windows_at: Counter[str] | None = None,
     part: Part | None = None,
+    *,
+    sets_tcp: bool = True,
 ) -> Iterator[Mininet]:
     """A Mininet with all links shaped and up, and no forwarding yet; gone again, whatever happens inside.
 
     For `queue=auto`: `flows` are those that can meet, None where any host may send to any; `windows_at` the
     bytes that can wait at each interface of what switches add up.
-    `checksum_offload=False` is for switches that are handed packets in user space.  Of a fabric on several
-    machines only this `part` is made, with the tunnels to the others.  Raise OSError.
+    `checksum_offload=False` is for switches that are handed packets in user space.  If it `sets_tcp`, hosts
+    find nothing out that differs from run to run; where packets are lost they had better.  Of a fabric on
+    several machines only this `part` is made, with the tunnels to the others.  Raise OSError.
     """
     need_netem(fabric)
     windows_at = windows_at or Counter()
@@ -110,7 +124,7 @@ def emulated(
         stack.enter_context(_links(fabric, transport, pid_of, part))
         ends = shaping.switch_ends(fabric, part)
         _shape(ends, shape_of, checksum_offload)
-        _configure_hosts(fabric, transport, shape_of, pid_of, checksum_offload, windows_at)
+        _configure_hosts(fabric, transport, shape_of, pid_of, checksum_offload, windows_at, sets_tcp)
         tunnels = {tunnel.interface for tunnel in part.tunnels} if part else set()  # they have no carrier
         names = {interface(*end) for end in ends}
         await_carriers([socket.if_nametoindex(name) for name in names - tunnels])
@@ -206,13 +220,18 @@ def _configure_hosts(
     pid_of: Mapping[str, int],
     checksum_offload: bool,
     sums_at: Collection[str],
+    sets_tcp: bool,
 ) -> None:
     """Every host's own settings, from inside its namespace and without a process.
 
+    Why it `sets_tcp`: docs/design.md, section 6.  Not for switches that are handed packets in user space: to
+    acknowledge each of these would cost more.
     At the interfaces of `sums_at` the kernel cuts UDP's super-packets before they leave: a switch that adds
     up would find one header for all of them.
     """
-    sysctls, controls = host_sysctls(transport), transport.congestion_control
+    sysctls = host_sysctls(transport, fabric.mtu_nbytes)
+    is_set = sets_tcp and checksum_offload
+    window_packets = initial_window_packets(fabric, transport) if is_set else None
     neighbours_at: dict[int, dict[str, rtnetlink.Request]] = {}  # by interface, whose index most share
     for host, pid in pid_of.items():
         name = interface(host, HOST_PORT)
@@ -221,7 +240,15 @@ def _configure_hosts(
             ifindex = socket.if_nametoindex(name)
             if ifindex not in neighbours_at:
                 neighbours_at[ifindex] = _neighbours(fabric, ifindex)
-            rtnetlink.carry_out(_addresses(fabric, host, ifindex, controls, neighbours_at[ifindex]))
+            route = rtnetlink.tcp_route(
+                ifindex,
+                fabric.ip(host),
+                _PREFIX_LENGTH,
+                transport.congestion_control,
+                window_packets,
+                acknowledges_at_once=is_set,
+            )
+            rtnetlink.carry_out(_addresses(fabric, host, ifindex, route, neighbours_at[ifindex]))
             rtnetlink.carry_out(htb.requests(ifindex, shape_of(Egress(host, HOST_PORT))))
             if name in sums_at:
                 offload.switch_off(name, offload.UDP_SEGMENTATION)
@@ -233,14 +260,14 @@ def _addresses(
     fabric: Fabric,
     host: str,
     ifindex: int,
-    congestion_control: str,
+    route: rtnetlink.Request,
     neighbours: Mapping[str, rtnetlink.Request],
 ) -> Iterator[rtnetlink.Request]:
-    """A host's address, and everybody else's in its neighbour table (no ARP)."""
+    """A host's address, how it sends, and everybody else in its neighbour table (no ARP)."""
     yield rtnetlink.link_up(_LOOPBACK)
     yield rtnetlink.link_up(ifindex)
     yield rtnetlink.address(ifindex, fabric.ip(host), _PREFIX_LENGTH)
-    yield rtnetlink.congestion_control(ifindex, fabric.ip(host), _PREFIX_LENGTH, congestion_control)
+    yield route
     yield from (neighbour for other, neighbour in neighbours.items() if other != host)
 
 

@@ -12,9 +12,9 @@ a veth pair keeps a segment's socket until its receiver's IP takes it, so that a
 not only the host's own.  That was measured: with a receive window's worth in the fabric, parameter servers
 that share an uplink would take 10 % longer than they do.  Two rules of net/ipv4 follow from it:
 
-- with two segments of a connection under way the next waits until what is under way weighs less than twice
-  what it weighs itself (TCP small queues, `tcp_small_queue_check` in tcp_output.c; its other limit, a
-  millisecond's worth of the pacing rate, is left out);
+- with two segments of a connection or more under way the next waits while they weigh more than
+  `small_queue_nbytes` (TCP small queues, `tcp_small_queue_check` in tcp_output.c, with the limit that hosts
+  have: emu.network.net);
 - what is written and is less than a segment waits while what is under way weighs as much or more, whatever
   TCP_NODELAY says (autocorking, `tcp_should_autocork` in tcp.c).  What is written meanwhile joins it, and the
   next of the connection's segments that arrives releases it.  So a notice waits for one that is under way.
@@ -32,25 +32,17 @@ none do: rings over an oversubscribed leaf-spine came out 10 % faster than measu
 TCP has *taken* an item, so that its sender goes on, when its last byte is in the socket's buffer; it has
 *arrived* when its last byte has.  A sender fills the buffer, whose limit the last segment in it may cross
 (`sk_stream_memory_free` in include/net/sock.h), and is woken when a third of it is free
-(`sk_stream_is_writeable`).  So a message is taken in steps: the last byte of 170 kB at 20 Mb/s when 87 kB
-have arrived, 33.5 ms after the first, as measured.  Where nothing is in its way, the first segment arrives
-while the sender still copies, and if it is acknowledged by then, which takes 20 to 100 µs and is a matter of
-chance, one more finds room: over 100 Mb/s a message of 170 kB then is taken at once, not after 4 ms.  (With a
-segment more it is the other way round: who fills the socket later is woken later.)  Who had to wait goes on
-after the tasklet above: its next notice finds two segments of its data on their way, not one.
-
-TCP gives a segment half of the congestion window at most (`tcp_cwnd_test` in net/ipv4/tcp_output.c).  That
-grows on a connection that has much to send (`tcp_is_cwnd_limited` in include/net/tcp.h); but where messages
-are of a few packets, one is then two segments, the second of which is late.  So a connection that never had
-more to send than the largest window has its segments cut by one within WINDOW_PACKETS, by turns.  Without it
-ranks keep step as none do, and an allreduce of such messages is 10 % faster or slower than measured.
+(`sk_stream_is_writeable`).  So a message is taken in steps: the last byte of 170 kB at 20 Mb/s when 91 kB
+have arrived, 35.3 ms after the first, as measured.  Where nothing is in its way, the first segment arrives
+and is acknowledged, within 10 µs, while the sender still copies, so one more finds room: over 100 Mb/s a
+message of 170 kB is taken at once, not after 4 ms.  Who had to wait goes on after the tasklet above.
 
 That a rank is ready to receive (a notice about an item of the other direction), and that it is ready to send,
 are bytes of their connection, and keep their place in all queues.  Who hands over says in which order
 (planning.model.progress).
 
-Acknowledgements take no time: ports send them ahead of data (emu.network.shaping).  Losses are left out, and
-slow start, for a connection begins with ten packets once in a run (emu.network.net).
+Acknowledgements take no time: hosts send them at once and ports ahead of data (emu.network.net, .shaping).
+Losses are left out, and congestion windows, which bound nothing from the beginning.
 """
 
 from collections import deque
@@ -61,22 +53,13 @@ from typing import NamedTuple
 
 from gradwire.planning.model.hosts import POLLED_S
 from gradwire.planning.model.network import EventKind, NetworkEvent
-from gradwire.planning.model.socketbuffer import SEGMENT_OVERHEAD_NBYTES, Socket
-from gradwire.planning.transport import SMALL_QUEUE_SEGMENTS
+from gradwire.planning.model.socketbuffer import Socket
+from gradwire.planning.transport import SEGMENT_OVERHEAD_NBYTES, small_queue_nbytes
 from gradwire.traces.framing.gloo import PREAMBLE_NBYTES
 
 SAME_TIME_S = 1e-12  # times that differ by less are the same, but for rounding
 ROUNDING_NBYTES = 0.01  # what rounding may leave of bytes that have arrived
 GOLDEN = 0.6180339887498949  # the fractions of its multiples lie as evenly as can be (Weyl)
-# Windows of 23 to 33 packets were seen in replays.  Of the messages of 15 packets in ten live trainings 12
-# % were cut on a leaf-spine, 14 and 15 % on a star, 21 and 28 % on a fat-tree, 20 and 47 % on a BiGraph;
-# windows of up to 48 packets cut 28 %.
-WINDOW_PACKETS = (23, 48)
-# How often the first segment is acknowledged before the socket is full: in six live trainings of a job with
-# two asynchronous servers and messages of 170 kB at 100 Mb/s 0.44 of 1,221 messages were taken at once, in
-# replays of it 0.32 of 1,745, on one machine with two processors.  No error bar knows of it: 0 makes an
-# iteration of that job 7 % longer, 1 makes it 11 % shorter.
-EARLY_SHARE = 0.4
 MOST_STEPS = 600_000  # segments times links, each of which takes up to 3 µs
 
 
@@ -111,7 +94,6 @@ class SegmentNetwork:
         capacity: Sequence[float],
         *,
         segment_nbytes: float,
-        packet_nbytes: float,
         bursts_s: Sequence[float],
         buffer_nbytes: float,
         lone_nbytes: float,
@@ -120,7 +102,7 @@ class SegmentNetwork:
         self._paths = paths
         self._capacity = capacity
         self._segment_nbytes = segment_nbytes
-        self._half_windows = [packet_nbytes * count / 2 for count in WINDOW_PACKETS]
+        self._small_queue_nbytes = small_queue_nbytes(segment_nbytes)
         self._socket = Socket.of(buffer_nbytes, segment_nbytes)
         self._lone_nbytes = lone_nbytes
         # From when on each port may send.  All were idle before, and have saved a burst.
@@ -130,9 +112,6 @@ class SegmentNetwork:
         self._due: list[tuple[float, int]] = []  # (when, port): it has something to send and may
         self._handed_over: dict[int, list[_Message]] = {}  # just now
         self._unsent_nbytes = [0.0] * len(paths)  # bytes of each connection
-        self._most_unsent_nbytes = [0.0] * len(paths)  # ever
-        self._n_windows = 0
-        self._n_filled = 0
         self._n_under_way = [0] * len(paths)  # segments
         self._weight_nbytes = [0.0] * len(paths)  # of those, in bytes of the kernel's memory
         self._written_nbytes = [0.0] * len(paths)  # bytes of each connection
@@ -151,7 +130,7 @@ class SegmentNetwork:
         self._late_s = delays.late_s
         self._n_rests = 0
         self._last_s = -inf  # when anything last happened, in the network or at a rank, on any processor
-        # On faster links more segments are under way (a millisecond's worth), and none waits for the tasklet.
+        # On fast links a tasklet is not waited for longer than a segment lasts: others are under way.
         self._release_after_s = min(delays.release_s, segment_nbytes / max(capacity, default=inf))
 
     def add(self, flow: int, item: int, nbytes: float, _now_s: float) -> list[NetworkEvent]:
@@ -217,50 +196,32 @@ class SegmentNetwork:
     def _write(self, flow: int, message: _Message, now_s: float) -> None:
         """Add to what a connection has to send; let it send, if that is not to wait."""
         self._unsent_nbytes[flow] += message.nbytes
-        self._most_unsent_nbytes[flow] = max(self._most_unsent_nbytes[flow], self._unsent_nbytes[flow])
         self._written_nbytes[flow] += message.nbytes
         self._ends[flow].append((self._written_nbytes[flow] - ROUNDING_NBYTES, message.event))
-        before_nbytes = self._arrived_nbytes[flow]
         unsent = self._unsent_nbytes[flow]
         if unsent >= self._segment_nbytes or self._weight_nbytes[flow] < unsent + SEGMENT_OVERHEAD_NBYTES:
             self._send(flow, now_s)
         if message.event.what is EventKind.ARRIVED:
             taken = NetworkEvent(EventKind.TAKEN, message.event.item)
-            self._buffered[flow].append((self._taken_nbytes(flow, before_nbytes) - ROUNDING_NBYTES, taken))
+            self._buffered[flow].append((self._taken_nbytes(flow) - ROUNDING_NBYTES, taken))
             self._events += self._reached(self._buffered[flow], flow)
 
-    def _taken_nbytes(self, flow: int, before_nbytes: float) -> float:
-        """How much has arrived when all that is written is in the buffer of the connection's socket.
-
-        `before_nbytes` had arrived before it was written.
-        """
+    def _taken_nbytes(self, flow: int) -> float:
+        """How much has arrived when all that is written is in the buffer of the connection's socket."""
         if not self._buffered[flow]:
-            now_nbytes = self._arrived_nbytes[flow]
-            self._n_filled += now_nbytes > before_nbytes
-            is_early = now_nbytes > before_nbytes and self._n_filled * GOLDEN % 1 < EARLY_SHARE
-            self._filled_from_nbytes[flow] = now_nbytes if is_early else before_nbytes
+            self._filled_from_nbytes[flow] = self._arrived_nbytes[flow]
         return self._socket.taken_nbytes(self._filled_from_nbytes[flow], self._written_nbytes[flow])
 
     def _send(self, flow: int, now_s: float) -> None:
         """Let a connection hand its own host's port what it may."""
         while (unsent := self._unsent_nbytes[flow]) > 0:
-            nbytes = min(unsent, self._segment_nbytes)
-            most = SMALL_QUEUE_SEGMENTS * (nbytes + SEGMENT_OVERHEAD_NBYTES)
-            if self._n_under_way[flow] > 1 and self._weight_nbytes[flow] >= most:
+            if self._n_under_way[flow] > 1 and self._weight_nbytes[flow] > self._small_queue_nbytes:
                 return
-            nbytes = min(nbytes, self._window(flow))
+            nbytes = min(unsent, self._segment_nbytes)
             self._unsent_nbytes[flow] -= nbytes
             self._n_under_way[flow] += 1
             self._weight_nbytes[flow] += nbytes + SEGMENT_OVERHEAD_NBYTES
             self._enter(_Segment(flow, nbytes), 0, now_s)
-
-    def _window(self, flow: int) -> float:
-        """What TCP gives a segment at most."""
-        low, high = self._half_windows
-        if self._unsent_nbytes[flow] <= low or self._most_unsent_nbytes[flow] > 2 * high:
-            return inf
-        self._n_windows += 1
-        return low + (high - low) * (self._n_windows * GOLDEN % 1)
 
     def _enter(self, segment: _Segment, hop: int, now_s: float) -> None:
         """A segment goes on from this hop of its path, over as many ports as may send at once."""

@@ -32,7 +32,7 @@ from gradwire.planning.transport import (
     held_nbytes,
     payload_efficiency,
     port_burst_nbytes,
-    tcp_payload_nbytes,
+    segment_nbytes,
 )
 from gradwire.planning.trees.tree import Tree
 from gradwire.traces.framing.gloo import PREAMBLE_NBYTES
@@ -153,25 +153,19 @@ def _network(
     """
     numbered, capacity = links_of(fabric, paths, eta)
     sizes = [(send.nbytes, len(paths[send.flow])) for send in sends]
-    packet_nbytes = tcp_payload_nbytes(fabric.mtu_nbytes)
     if not hosts or not hosts.segment_nbytes or n_steps(hosts.segment_nbytes, sizes) > MOST_STEPS:
         if not has_locks:
             return FluidNetwork(numbered, capacity)
         transport = fabric_transport(fabric)
-        segment_nbytes = _whole_packets(transport.gso_max_nbytes, packet_nbytes)
-        socket = Socket.of(held_nbytes(transport), segment_nbytes)
+        held_segment_nbytes = segment_nbytes(transport.gso_max_nbytes, fabric.mtu_nbytes)
+        socket = Socket.of(held_nbytes(transport), held_segment_nbytes)
         return FluidNetwork(numbered, capacity, socket)
     return SegmentNetwork(
         numbered,
         capacity,
-        segment_nbytes=_whole_packets(hosts.segment_nbytes, packet_nbytes),
-        packet_nbytes=packet_nbytes,
+        segment_nbytes=segment_nbytes(hosts.segment_nbytes, fabric.mtu_nbytes),
         bursts_s=[port_burst_nbytes(each / eta, fabric.frame_nbytes) * eta / each for each in capacity],
         buffer_nbytes=hosts.buffer_nbytes,
         delays=Delays(hosts.release_s, hosts.late_s),
         lone_nbytes=(PREAMBLE_NBYTES + TCP_HEADERS_NBYTES + ETHERNET_NBYTES) * eta,
     )
-
-
-def _whole_packets(nbytes: float, packet_nbytes: int) -> float:
-    return max(1, nbytes // packet_nbytes) * packet_nbytes

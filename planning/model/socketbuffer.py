@@ -3,9 +3,7 @@
 from math import ceil, floor
 from typing import NamedTuple
 
-# struct sk_buff, skb_shared_info and room for headers (`SKB_TRUESIZE` in linux/skbuff.h): 256, 320, and 256
-# to 320.  With 796 to 898 a sender waits until 10 segments of 4,344 bytes have left its 128 KiB, as measured.
-SEGMENT_OVERHEAD_NBYTES = 864
+from gradwire.planning.transport import SEGMENT_OVERHEAD_NBYTES
 
 
 class Socket(NamedTuple):

@@ -12,9 +12,11 @@ from gradwire.planning.transport import (
     buffered_nbytes,
     fabric_transport,
     held_nbytes,
+    initial_window_packets,
     longest_round_trip_s,
     payload_efficiency,
     port_burst_nbytes,
+    small_queue_nbytes,
     tcp_payload_nbytes,
     transport_for,
     unsent_nbytes,
@@ -39,6 +41,31 @@ def test_at_any_rate_a_segment_is_two_packets_and_a_window_five_segments(
     assert 2 * mtu <= made.gso_max_nbytes <= MAX_GSO_NBYTES
     assert made.rcvbuf_nbytes >= max(5 * made.gso_max_nbytes, MIN_RCVBUF_NBYTES)
     assert 2 * made.sndbuf_nbytes >= 5 * made.gso_max_nbytes
+
+
+@pytest.mark.parametrize("rate", ["1M", "20M", "100M", "1G"])
+def test_a_congestion_window_is_eight_times_what_a_receiver_holds(rate: str) -> None:
+    """Linux doubles SO_RCVBUF, and a window in packets of 1,448 bytes is at most that."""
+    fabric = parse_fabric(f"star:hosts=2,rate={rate}")
+    transport = fabric_transport(fabric)
+    packets = initial_window_packets(fabric, transport)
+    assert packets is not None
+    assert packets % 8 == 0
+    assert (packets / 8 - 1) * 1448 < 2 * transport.rcvbuf_nbytes <= packets / 8 * 1448
+
+
+@pytest.mark.parametrize("cables", ["queue=20KB", "delay=10us"])
+def test_where_a_queue_may_overflow_or_a_cable_delays_tcp_finds_its_window_out(cables: str) -> None:
+    fabric = parse_fabric(f"star:hosts=2,rate=100M,{cables}")
+    assert initial_window_packets(fabric, fabric_transport(fabric)) is None
+
+
+@pytest.mark.parametrize("overhead_nbytes", [768, 896, 1280])
+@pytest.mark.parametrize("segment_nbytes", [2 * 1448, 3 * 1448, 24_616, 65_160])
+def test_a_third_segment_may_leave_and_a_fourth_not(segment_nbytes: int, overhead_nbytes: int) -> None:
+    """Whatever the kernel needs for each, from SKB_TRUESIZE of its headers to a kilobyte more."""
+    limit_nbytes = small_queue_nbytes(segment_nbytes)
+    assert 2 * (segment_nbytes + overhead_nbytes) + 1 <= limit_nbytes < 3 * (segment_nbytes + overhead_nbytes)
 
 
 @pytest.mark.parametrize("rate_bps", [50_000_000, 100_000_000, 200_000_000])
@@ -113,7 +140,7 @@ def test_of_a_large_socket_a_fifth_at_most_is_not_sent() -> None:
     small, large = (fabric_transport(parse_fabric(f"star:hosts=8,rate={rate}")) for rate in ("200M", "1G"))
     assert held_nbytes(small) == buffered_nbytes(small.sndbuf_nbytes) == 250_000 < unsent_nbytes(small)
     assert unsent_nbytes(large) == 256 * 1024
-    assert held_nbytes(large) == 256 * 1024 + 2 * 65_536 < buffered_nbytes(large.sndbuf_nbytes)
+    assert held_nbytes(large) == 256 * 1024 + 3 * 65_536 < buffered_nbytes(large.sndbuf_nbytes)
     assert unsent_nbytes(fabric_transport(parse_fabric("star:hosts=8,rate=2G"))) == 500_000
     # segments of 128 hosts last 16 ms, so the buffer is as large as any
     assert unsent_nbytes(fabric_transport(parse_fabric("star:hosts=128,rate=1G"))) == (4 << 20) // 5

@@ -58,7 +58,7 @@ def host_h2() -> dict[str, Any]:
         in_there = [
             *enter(pid),
             "cat",
-            *(f"/proc/sys/{key}" for key in host_sysctls(fabric_transport(fabric))),
+            *(f"/proc/sys/{key}" for key in host_sysctls(fabric_transport(fabric), fabric.mtu_nbytes)),
         ]
         return {
             "addresses": asked("ip", "-j", "addr", pid=pid),
@@ -83,9 +83,9 @@ def test_a_host_has_its_address_everybodys_mac_its_settings_and_a_shaped_port() 
     assert {row["dst"]: row["lladdr"] for row in seen["neighbours"]} == seen["macs"]
     assert all(row["state"] == ["PERMANENT"] for row in seen["neighbours"])
     assert [(row["dst"], row["metrics"]) for row in seen["routes"]] == [
-        ("10.0.0.0/16", [{"congestion": "cubic"}])
+        ("10.0.0.0/16", [{"initcwnd": 1456, "quickack": 1, "congestion": "cubic"}])
     ]
-    wanted = host_sysctls(fabric_transport(parse_fabric(SPEC)))
+    wanted = host_sysctls(fabric_transport(parse_fabric(SPEC)), 1500)
     assert [line.split() for line in seen["sysctls"]] == [value.split() for value in wanted.values()]
     assert "4096 262144 262144" in wanted.values()  # twice the 128 KiB of a replay at 50 Mb/s
     assert seen["kinds"] == ["bfifo", "bfifo", "htb", "noqueue"]
