@@ -281,17 +281,39 @@ def test_a_complaint_of_a_worker_comes_with_the_ranks_that_it_blames(monkeypatch
         run(expand(made_allreduce(4, 4000), "ring"))
 
 
-def test_a_complaint_of_one_that_is_stopped_is_told_without_waiting_for_others(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("before", [(), (Complaint("it is 2", (2,)),)])
+def test_a_complaint_about_a_stopped_rank_alone_is_told_without_waiting_for_others(
+    monkeypatch: pytest.MonkeyPatch, before: tuple[Complaint, ...]
 ) -> None:
+    """Also if another rank alone was blamed before."""
     monkeypatch.setattr(fleet, "_BLAME_S", 30.0)
     monkeypatch.setattr(fleet.Fleet, "_stopped", lambda _, ranks: [rank for rank in ranks if rank == 1])
-    with played(3) as (agents, ends, _):
-        ends[0].send(("failed", Complaint("it is 1", (1,))))
+    with played(4) as (agents, ends, _):
+        for rank, complaint in enumerate((*before, Complaint("it is 1", (1,)))):
+            ends[3 - rank].send(("failed", complaint))
         began_s = time.monotonic()
-        with pytest.raises(RunFailed, match=r"^rank 0: it is 1$"):
+        with pytest.raises(RunFailed, match=r"^rank [23]: it is 1$"):
             agents.connect()
     assert time.monotonic() - began_s < 15
+
+
+def test_a_death_is_told_and_not_that_a_rank_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The switch dies while it is looked whether the rank is stopped."""
+    with (
+        played(3) as (agents, ends, watch),
+        subprocess.Popen(["sleep", "60"]) as process,
+        watch.over("the switch", process.pid),
+    ):
+
+        def stopped(_: object, ranks: tuple[int, ...]) -> list[int]:
+            process.kill()
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it is not reaped here
+            return list(ranks)
+
+        monkeypatch.setattr(fleet.Fleet, "_stopped", stopped)
+        ends[0].send(("failed", Complaint("it is 1", (1,))))
+        with pytest.raises(RunFailed, match="the switch"):
+            agents.connect()
 
 
 @pytest.mark.parametrize("is_cut", [False, True])
