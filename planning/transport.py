@@ -108,8 +108,9 @@ def segment_nbytes(gso_max_nbytes: float, mtu_nbytes: int) -> int:
 
 
 def small_queue_nbytes(segment_nbytes: float) -> float:
-    """What of a connection may be in queues, by the kernel's memory, when its next segment leaves: more than
-    all but the last of SMALL_QUEUE_SEGMENTS weigh, and less than all (tcp_limit_output_bytes, ip-sysctl.rst).
+    """The limit on a connection's queued memory, above which TCP sends no further segment
+    (tcp_limit_output_bytes, ip-sysctl.rst).  It lies between two and three segments, so that a third one
+    leaves and a fourth does not.
     """
     return (SMALL_QUEUE_SEGMENTS - 0.5) * (segment_nbytes + SEGMENT_OVERHEAD_NBYTES)
 

@@ -64,12 +64,12 @@ def host_sysctls(transport: Transport, mtu_nbytes: int) -> dict[str, str]:
     connection waits in queues does not depend on what it was able to send so far, as the pace by which
     Linux reckons that is always beyond `small_queue_nbytes`.
     """
-    segment = segment_nbytes(transport.gso_max_nbytes, mtu_nbytes)
+    limit_nbytes = small_queue_nbytes(segment_nbytes(transport.gso_max_nbytes, mtu_nbytes))
     rmem, wmem = 2 * transport.rcvbuf_nbytes, 2 * transport.sndbuf_nbytes
     return HOST_SYSCTLS | {
         "net/ipv4/tcp_rmem": f"{_LEAST_BUFFER_NBYTES} {rmem} {rmem}",
         "net/ipv4/tcp_wmem": f"{_LEAST_BUFFER_NBYTES} {wmem} {wmem}",
-        "net/ipv4/tcp_limit_output_bytes": str(int(small_queue_nbytes(segment))),
+        "net/ipv4/tcp_limit_output_bytes": str(int(limit_nbytes)),
     }
 
 
@@ -103,9 +103,9 @@ def emulated(
 
     For `queue=auto`: `flows` are those that can meet, None where any host may send to any; `windows_at` the
     bytes that can wait at each interface of what switches add up.
-    `checksum_offload=False` is for switches that are handed packets in user space.  If it `sets_tcp`, hosts
-    find nothing out that differs from run to run; where packets are lost they had better.  Of a fabric on
-    several machines only this `part` is made, with the tunnels to the others.  Raise OSError.
+    `checksum_offload=False` is for switches that are handed packets in user space.  With `sets_tcp`,
+    acknowledgements and windows are the same in every run; without, as where packets are lost, TCP adapts.
+    Of a fabric on several machines only this `part` is made, with the tunnels to the others.  Raise OSError.
     """
     need_netem(fabric)
     windows_at = windows_at or Counter()

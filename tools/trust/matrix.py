@@ -286,7 +286,7 @@ def _computed_alike(training: Training, captured: Live) -> bool:
 def _middle_s(live: Live) -> float | None:
     """How long a job computes in an iteration, of all trainings as its time is."""
     known = [each.computed_s for each in live.trainings if each.computed_s is not None]
-    return median(known) if known else live.computed_s
+    return median(known) if known else None
 
 
 def middle_row(rows: Sequence[TrustRow]) -> TrustRow:
