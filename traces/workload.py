@@ -6,7 +6,7 @@ collectives, messages and computing instead of packets.  File form: `*.workload.
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -298,6 +298,11 @@ class Workload(_Value):
     @property
     def iterations(self) -> tuple[int, ...]:
         return tuple(sorted({item.iteration for item in self.items}))
+
+
+def takes_turns(items: Iterable[Item]) -> bool:
+    """Whether a rank has a lock, as asynchronous parameter servers have."""
+    return any(isinstance(item, Message) and item.lock_until is not None for item in items)
 
 
 def awaited(item: Item) -> set[int]:

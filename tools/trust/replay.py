@@ -23,21 +23,26 @@ from gradwire.traces.iterationtimes import (
     together,
 )
 from gradwire.traces.schedules.names import AS_CAPTURED
-from gradwire.traces.workload import Workload
+from gradwire.traces.workload import Workload, takes_turns
 
 
 def plan_for(
     workloads: Sequence[Workload], fabric: Fabric, source: str, policy: str, captured_on: Fabric
 ) -> Plan:
-    """The jobs side by side without their warm-up, hosts in order.  Raise ValueError, Refused."""
+    """The jobs side by side without their warm-up, hosts in order.  Raise ValueError, Refused.
+
+    With all that they have, the set-up too, if servers take one worker after the other: how such a job goes
+    on depends on how it began (traces.schedules.selection).
+    """
     warm = [[number for number in each.iterations if number >= FIRST_WARM] for each in workloads]
     fewest = min(map(len, warm))
     if fewest < MIN_ITERATIONS - FIRST_WARM:
         raise ValueError(f"the capture shows {fewest} iterations after the warm-up, which is too few")
+    sent = tuple(sorted({number for numbers in warm for number in numbers}))
     carried = Experiment(
         workloads[0],
         source,
-        iterations=tuple(sorted({number for numbers in warm for number in numbers})),
+        iterations=None if any(takes_turns(each.items) for each in workloads) else sent,
         captured_on=captured_on,
         beside=tuple(workloads[1:]),
     )
@@ -119,8 +124,9 @@ def _row(
     replay = IterationTime.of([time_s for times_s in by_repeat for time_s in times_s])
     iterations = {op.iteration for op in plan.schedule.ops}
     alone = len(plan.schedule.jobs) == 1
-    predicted_s = row.predicted_s / len(iterations) if row.predicted_s and alone else None
     bar = row.predicted_iteration if alone else None
+    whole_s = row.predicted_s / len(iterations) if row.predicted_s and alone else None
+    predicted_s = bar.predicted_s if bar else whole_s
     error_bar = bar.error if bar is not None and bar.error is not None else row.prediction_error
     return TrustRow(
         captured_on=captured_on,

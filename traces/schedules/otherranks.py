@@ -13,7 +13,17 @@ from gradwire.traces.schedules.other import Other
 from gradwire.traces.schedules.pushes import first_come_servers
 from gradwire.traces.schedules.selection import bridged
 from gradwire.traces.units import show_first
-from gradwire.traces.workload import MAX_ITEMS, MAX_RANKS, Collective, Compute, Item, Message, Start, Workload
+from gradwire.traces.workload import (
+    MAX_ITEMS,
+    MAX_RANKS,
+    Collective,
+    Compute,
+    Item,
+    Message,
+    Start,
+    Workload,
+    takes_turns,
+)
 
 Place = tuple[int, int]
 """A captured rank, and the number of its copy: 0 for itself."""
@@ -65,7 +75,7 @@ def _assumption(workload: Workload, n_ranks: int) -> str:
     training = _training(workload).values()
     if servers := sorted(_servers(training)):
         one = len(servers) == 1
-        each = any(isinstance(item, Message) and item.lock_until is not None for item in training)
+        each = takes_turns(training)
         words += f"; {'server' if one else 'servers'} {', '.join(map(str, servers))} "
         words += "stays and computes" if one else "stay and compute"
         words += (

@@ -21,6 +21,7 @@ from gradwire.emu.project import PROJECT
 from gradwire.emu.records import CAPTURES
 from gradwire.emu.watch import RunFailed
 from gradwire.planning.fabrics.fabric import Fabric
+from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.flowhash import flow_hash, switch_salt
 from gradwire.planning.model.errorbar import Bar
 from gradwire.planning.plan import Plan
@@ -42,13 +43,15 @@ from gradwire.tools.options import livejob
 from gradwire.tools.options.livejob import LiveJob
 from gradwire.tools.trust.live import middle_training
 from gradwire.tools.trust.matrix import TrustTrial, carry_out, middle_row
+from gradwire.tools.trust.replay import plan_for
 from gradwire.tools.trust.tables import notes, page, sentences
-from gradwire.traces.iterationtimes import IterationTime
+from gradwire.traces.iterationtimes import FIRST_WARM, IterationTime
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.recognise import connections
 from gradwire.traces.units import show_s
 from tests.commandlines import refusal
 from tests.made_runs import made_events, made_run
+from tests.made_servers import first_come_job, with_set_up
 
 SAMPLE = PROJECT / "traces" / "samples" / "ddp_gloo_8"
 LONGER = PROJECT / "traces" / "samples" / "slow_ddp_8_mlp_leafspine50M"  # 12 iterations, by `capture`
@@ -164,6 +167,15 @@ def _whole_sample(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"{module}.FIRST_WARM", 0)
     for module in ("gradwire.tools.trust.matrix", "gradwire.tools.trust.replay"):
         monkeypatch.setattr(f"{module}.MIN_ITERATIONS", 3)
+
+
+def test_a_job_whose_server_takes_turns_is_replayed_from_its_set_up_on() -> None:
+    """Others are replayed without their warm-up."""
+    fabric = parse_fabric("star:hosts=3")
+    for lock, first in ((True, -1), (False, FIRST_WARM)):
+        job = with_set_up(first_come_job([[5] * 7, [7] * 7], 2, lock=lock)[0])
+        plan = plan_for([job], fabric, "made", "ecmp", fabric)
+        assert sorted({op.iteration for op in plan.schedule.ops}) == [*range(first, 6)]
 
 
 @pytest.mark.usefixtures("_whole_sample")
