@@ -1,13 +1,12 @@
 """The messages of a replay, from the events that its agents recorded, and how well they match a capture."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
 from gradwire.emu.events import load_events
 from gradwire.planning.plan import Plan
 from gradwire.traces.fidelity import SentMessage, fidelity
-from gradwire.traces.recognition.iterations import SETUP
 
 
 def replayed_messages(folder: Path, plan: Plan, repeats: int) -> list[tuple[SentMessage, ...]]:
@@ -32,13 +31,9 @@ def replayed_messages(folder: Path, plan: Plan, repeats: int) -> list[tuple[Sent
 def likeness(
     plan: Plan, captured: Sequence[SentMessage], replayed: Sequence[Sequence[SentMessage]]
 ) -> float | None:
-    """The median fidelity of the repeats, over the plan's iterations without the set-up; None if the capture
-    shows nothing of them.
+    """The median fidelity of the repeats, over the plan's iterations; None if the capture shows nothing of
+    them.
     """
-    iterations = {op.iteration for op in plan.schedule.ops if op.iteration != SETUP}
-    same = _of(iterations, captured)
-    return median(fidelity(same, _of(iterations, each)).score for each in replayed) if same else None
-
-
-def _of(iterations: Collection[int], messages: Iterable[SentMessage]) -> list[SentMessage]:
-    return [message for message in messages if message.iteration in iterations]
+    iterations = {op.iteration for op in plan.schedule.ops}
+    same = [message for message in captured if message.iteration in iterations]
+    return median(fidelity(same, each).score for each in replayed) if same else None

@@ -78,8 +78,8 @@ class TrustRow:
     Where hosts have several paths to each other, it is the middle one of as many as there were trainings, but
     for replays that the machine disturbed, if there are others.
     All times are of one iteration: `live` by the logs, `replay` by the agents' events over `repeats`,
-    `predicted_s` the plan's whole time over its number of iterations.  `error` is the replay's median over
-    the live one, less 1; `predicted_error` likewise.  `verdict` is the run's own, or "refused".
+    `predicted_s` the model's median iteration.  `error` is the replay's median over the live one, less 1;
+    `predicted_error` likewise.  `verdict` is the run's own, or "refused".
     `repeat_s` has each counted repeat's median iteration.  `error_bar` is that of the run's prediction.
     `machine` are those of the `reasons` for which the machine is to blame, and such reasons of replays that
     do not count: another try may be valid, or is of more replays.

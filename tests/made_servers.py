@@ -48,12 +48,6 @@ def first_come_job(
     return workload, served
 
 
-def with_set_up(workload: Workload) -> Workload:
-    """Its first iteration is a set-up, numbered -1."""
-    earlier = [item.model_copy(update={"iteration": item.iteration - 1}) for item in workload.items]
-    return workload.model_copy(update={"items": tuple(earlier)})
-
-
 def _round(
     worker: int, first: int, after: tuple[int, ...], times_ms: tuple[int, int], nbytes: int, iteration: int
 ) -> Iterator[Item]:

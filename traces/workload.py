@@ -187,10 +187,10 @@ class Workload(_Value):
     id is its position in it.
 
     `addresses[r]` is where rank r was in the capture (empty for a made-up workload).  An item's `iteration`
-    counts from 0; -1 is the job's set-up.  `unread` is the share of the job's bytes in the captures that
-    could not be read as messages.  `connections` has one for each pair of ranks that sent; by their ports
-    ECMP chose paths when the job was captured, and does so in a replay.  `taxonomy` is empty in files from
-    before there was one.
+    counts from 0; -1 is what came before, between and after them.  `unread` is the share of the job's bytes
+    in the captures that could not be read as messages.  `connections` has one for each pair of ranks that
+    sent; by their ports ECMP chose paths when the job was captured, and does so in a replay.  `taxonomy` is
+    empty in files from before there was one.
     """
 
     schema_: Literal["gradwire.workload/2"] = Field(SCHEMA, alias="schema")
@@ -300,8 +300,8 @@ class Workload(_Value):
         return tuple(sorted({item.iteration for item in self.items}))
 
 
-def takes_turns(items: Iterable[Item]) -> bool:
-    """Whether a rank has a lock, as asynchronous parameter servers have."""
+def has_lock(items: Iterable[Item]) -> bool:
+    """Whether one of the ranks has a lock, as asynchronous parameter servers have."""
     return any(isinstance(item, Message) and item.lock_until is not None for item in items)
 
 

@@ -8,7 +8,6 @@ from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.schedule import Gate
 from gradwire.traces.schedules.selection import bridged
 from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Message, Start, Workload
-from tests.made_servers import first_come_job, with_set_up
 
 
 def allreduce(iteration: int, after: tuple[int, ...], ranks: Sequence[int] = (0, 1)) -> Item:
@@ -121,11 +120,3 @@ def test_computing_of_an_iteration_that_is_left_out_is_left_out_with_it() -> Non
     kept = bridged(items, chosen(items, 0, 1, 4, 5))
     assert [*kept] == [0, 1, 4, 5]
     assert after(kept[4]) == {(0, (1,))}
-
-
-def test_a_set_up_is_sent_where_a_server_takes_one_worker_after_the_other() -> None:
-    """The workers' order is decided there; of other jobs it is left out, unless somebody asks for it."""
-    for lock, sent in ((True, {-1, 0}), (False, {0})):
-        job = with_set_up(first_come_job([[5, 5], [7, 7]], 2, lock=lock)[0])
-        assert {op.iteration for op in expand(job, "as-captured").ops} == sent
-        assert {op.iteration for op in expand(job, "as-captured", iterations=(-1,)).ops} == {-1}

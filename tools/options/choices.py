@@ -254,7 +254,7 @@ class TrafficChoices:
         typer.Option(
             metavar="N|A..B",
             help="Send only these iterations, e.g. 3 or 2..5; -1 is the set-up before the first one. "
-            "Default: all but the set-up, and that too where servers take one worker after the other.",
+            "Default: all but the set-up.",
         ),
     ] = field(default_factory=list)
     scale_bytes: ScaleBytesOption = "1"

@@ -60,6 +60,7 @@ from gradwire.traces.workload import CapturedConnection
 
 Tell = Callable[[str], None]
 _LABORATORY = partial(Laboratory, run=run)
+_VERSION = 2  # of how jobs are trained and replayed: rows of two versions do not belong into one matrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,9 @@ class TrustTrial:
                 )
 
     def to_json(self) -> dict[str, Any]:
-        return json.loads(json.dumps(asdict(self)))  # type: ignore[no-any-return]  # tuples become lists
+        """The settings and the version of what is done with them."""
+        settings = {**asdict(self), "version": _VERSION}
+        return json.loads(json.dumps(settings))  # type: ignore[no-any-return]  # tuples become lists
 
 
 def carry_out(

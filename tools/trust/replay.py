@@ -23,7 +23,7 @@ from gradwire.traces.iterationtimes import (
     together,
 )
 from gradwire.traces.schedules.names import AS_CAPTURED
-from gradwire.traces.workload import Workload, takes_turns
+from gradwire.traces.workload import Workload, has_lock
 
 
 def plan_for(
@@ -31,8 +31,8 @@ def plan_for(
 ) -> Plan:
     """The jobs side by side without their warm-up, hosts in order.  Raise ValueError, Refused.
 
-    With all that they have, the set-up too, if servers take one worker after the other: how such a job goes
-    on depends on how it began (traces.schedules.selection).
+    If one has asynchronous servers, all are with it: in which order workers come, and how far one server is
+    ahead of another, is decided as they begin, and stays.
     """
     warm = [[number for number in each.iterations if number >= FIRST_WARM] for each in workloads]
     fewest = min(map(len, warm))
@@ -42,7 +42,7 @@ def plan_for(
     carried = Experiment(
         workloads[0],
         source,
-        iterations=None if any(takes_turns(each.items) for each in workloads) else sent,
+        iterations=None if any(has_lock(each.items) for each in workloads) else sent,
         captured_on=captured_on,
         beside=tuple(workloads[1:]),
     )
@@ -122,11 +122,9 @@ def _row(
     if not all(by_repeat):
         raise ValueError("no rank whose log has iterations sends anything in the replay")
     replay = IterationTime.of([time_s for times_s in by_repeat for time_s in times_s])
-    iterations = {op.iteration for op in plan.schedule.ops}
     alone = len(plan.schedule.jobs) == 1
     bar = row.predicted_iteration if alone else None
-    whole_s = row.predicted_s / len(iterations) if row.predicted_s and alone else None
-    predicted_s = bar.predicted_s if bar else whole_s
+    predicted_s = bar.predicted_s if bar else None
     error_bar = bar.error if bar is not None and bar.error is not None else row.prediction_error
     return TrustRow(
         captured_on=captured_on,

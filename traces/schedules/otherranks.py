@@ -22,7 +22,7 @@ from gradwire.traces.workload import (
     Message,
     Start,
     Workload,
-    takes_turns,
+    has_lock,
 )
 
 Place = tuple[int, int]
@@ -75,7 +75,7 @@ def _assumption(workload: Workload, n_ranks: int) -> str:
     training = _training(workload).values()
     if servers := sorted(_servers(training)):
         one = len(servers) == 1
-        each = takes_turns(training)
+        each = has_lock(training)
         words += f"; {'server' if one else 'servers'} {', '.join(map(str, servers))} "
         words += "stays and computes" if one else "stay and compute"
         words += (

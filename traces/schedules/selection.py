@@ -2,10 +2,9 @@
 
 Items wait through those that are left out for what came before them.
 
-The set-up of most jobs is left out of a replay unless it is asked for, but it also happens between
-iterations: DDP agrees on its buckets again after the first one.  The second must wait for the first all the
-same.  Here is also when destinations are prepared for messages, and the order of items in which none waits
-for a later one.
+The set-up is left out of a replay unless it is asked for, but it also happens between iterations: DDP agrees
+on its buckets again after the first one.  The second must wait for the first all the same.  Here is also when
+destinations are prepared for messages, and the order of items in which none waits for a later one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,29 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from gradwire.traces.circles import peeled
 from gradwire.traces.schedules.pushes import Unit, ready_after
 from gradwire.traces.schedules.schedule import Gate
-from gradwire.traces.workload import (
-    Compute,
-    Item,
-    Message,
-    Start,
-    Workload,
-    awaited,
-    check_no_circle,
-    takes_turns,
-)
+from gradwire.traces.workload import Compute, Item, Message, Start, Workload, awaited, check_no_circle
 
 Ids = frozenset[int]
 MAX_HELD = 1 << 20  # ids, some 60 bytes each; jobs hold a few for each item, a hostile file their square
 
 
 def training_iterations(workload: Workload) -> tuple[int, ...]:
-    """All iterations but the set-up, numbered -1; that alone if there is nothing else.
-
-    The set-up is one of them where servers take one worker after the other: the workers' order, and how far
-    one server is ahead of another, are decided there and stay for as long as the job trains.
-    """
-    if takes_turns(workload.items):
-        return workload.iterations
+    """All iterations but the set-up, numbered -1; that alone if there is nothing else."""
     return tuple(number for number in workload.iterations if number >= 0) or workload.iterations
 
 

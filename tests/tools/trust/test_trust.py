@@ -51,7 +51,7 @@ from gradwire.traces.recognition.recognise import connections
 from gradwire.traces.units import show_s
 from tests.commandlines import refusal
 from tests.made_runs import made_events, made_run
-from tests.made_servers import first_come_job, with_set_up
+from tests.made_servers import first_come_job
 
 SAMPLE = PROJECT / "traces" / "samples" / "ddp_gloo_8"
 LONGER = PROJECT / "traces" / "samples" / "slow_ddp_8_mlp_leafspine50M"  # 12 iterations, by `capture`
@@ -169,13 +169,12 @@ def _whole_sample(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"{module}.MIN_ITERATIONS", 3)
 
 
-def test_a_job_whose_server_takes_turns_is_replayed_from_its_set_up_on() -> None:
-    """Others are replayed without their warm-up."""
-    fabric = parse_fabric("star:hosts=3")
-    for lock, first in ((True, -1), (False, FIRST_WARM)):
-        job = with_set_up(first_come_job([[5] * 7, [7] * 7], 2, lock=lock)[0])
-        plan = plan_for([job], fabric, "made", "ecmp", fabric)
-        assert sorted({op.iteration for op in plan.schedule.ops}) == [*range(first, 6)]
+def test_a_job_of_an_asynchronous_server_is_replayed_with_its_warm_up() -> None:
+    locked, free = (first_come_job([[5] * 7, [7] * 7], 2, lock=lock)[0] for lock in (True, False))
+    for jobs, hosts, first in (([locked], 3, 0), ([free], 3, FIRST_WARM), ([free, locked], 6, 0)):
+        fabric = parse_fabric(f"star:hosts={hosts}")
+        plan = plan_for(jobs, fabric, "made", "ecmp", fabric)
+        assert sorted({op.iteration for op in plan.schedule.ops}) == [*range(first, 7)]
 
 
 @pytest.mark.usefixtures("_whole_sample")
@@ -493,6 +492,8 @@ def test_a_row_is_held_to_the_error_bar_of_its_own_prediction(tmp_path: Path) ->
     of_iterations = barred(0.05, Bar(1.0, 0.92, 1.09), Bar(0.75))
     (row,) = carry_out(trial, tmp_path / "iteration", True, FakeLive(), of_iterations).rows
     assert row.error_bar == pytest.approx(0.09)
+    assert row.predicted_s == 1.0
+    assert row.predicted_error == pytest.approx(9.0)
     assert row.is_within
 
 
@@ -595,6 +596,11 @@ def test_a_folder_of_another_request_is_refused(tmp_path: Path) -> None:
     carry_out(TRIAL, folder, True, FakeLive(), fake_laboratory(LIVE_NS, []))
     with pytest.raises(ValueError, match=r"other settings \(repeats\)"):
         carry_out(replace(TRIAL, repeats=3), folder, True, FakeLive(), fake_laboratory(LIVE_NS, []))
+    older = json.loads((folder / "request.json").read_text())
+    del older["version"]  # as files had it before jobs were replayed as they are now
+    (folder / "request.json").write_text(json.dumps(older))
+    with pytest.raises(ValueError, match=r"other settings \(version\)"):
+        carry_out(TRIAL, folder, True, FakeLive(), fake_laboratory(LIVE_NS, []))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     with pytest.raises(ValueError, match="holds other files"):
