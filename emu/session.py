@@ -26,8 +26,9 @@ from gradwire.emu.network.net import emulated
 from gradwire.emu.network.shaping import windows_at
 from gradwire.emu.network.tcpdump import captures, whole_packets
 from gradwire.emu.options import RunOptions
-from gradwire.emu.replay import fleet
+from gradwire.emu.replay import processes
 from gradwire.emu.replay.board import Board
+from gradwire.emu.replay.fleet import Fleet
 from gradwire.emu.replay.outcome import Outcome
 from gradwire.emu.stalls import timed
 from gradwire.planning import plan as plans
@@ -64,7 +65,7 @@ def main(folder: Path, channel: Channel | None = None) -> None:
         board = Board(plan.n_ranks) if channel else None
         if team:
             team.tell("agents")
-        agents = stack.enter_context(fleet.started(plan, pids, watch, board, others))
+        agents = stack.enter_context(processes.started(plan, pids, watch, board, others))
         cables = stack.enter_context(failing(changes(plan.fabric, plan.failures)))
         agents.connect()
         if options.captures:
@@ -102,7 +103,7 @@ def _controller_options(options: RunOptions, folder: Path) -> list[str]:
 
 
 def _measured(
-    agents: fleet.Fleet, repeat: int, limit_s: float, meter: Meter, others: Sequence[Machine]
+    agents: Fleet, repeat: int, limit_s: float, meter: Meter, others: Sequence[Machine]
 ) -> tuple[list[Outcome], list[records.RepeatCounts]]:
     """The outcomes, and what each machine did between the common start and the last rank's end."""
     with closing(meter):

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from gradwire.emu.aggregation.worker import Worker
-from gradwire.emu.replay import fleet
+from gradwire.emu.replay import fleet, processes
 from gradwire.emu.replay.aggregating import Seat
 from gradwire.emu.watch import Watch
 from gradwire.planning.fabrics.fabric import Egress
@@ -130,13 +130,13 @@ def running(
                 seats.append(Seat(group, tree, sock, worker))
         return seats
 
-    monkeypatch.setattr(fleet, "take_seats", take_seats)
+    monkeypatch.setattr(processes, "take_seats", take_seats)
     over = threading.Event()
     here = dict.fromkeys(plan.fabric.hosts, os.getpid())
     with ExitStack() as stack:
         for sock in (*switches.near.values(), *switches.far.values()):
             stack.callback(sock.close)
-        agents = stack.enter_context(fleet.started(plan, here, Watch()))
+        agents = stack.enter_context(processes.started(plan, here, Watch()))
         thread = threading.Thread(target=switches.serve, args=(over,))
         thread.start()
         stack.callback(thread.join)

@@ -27,7 +27,8 @@ from gradwire.emu.network.net import emulated, prepare_namespace
 from gradwire.emu.network.shaping import windows_at
 from gradwire.emu.otherprograms import host_proc
 from gradwire.emu.project import source_digest
-from gradwire.emu.replay import fleet
+from gradwire.emu.replay import processes
+from gradwire.emu.replay.fleet import FAILED, Fleet
 from gradwire.emu.stalls import Stalls, timed
 from gradwire.emu.switch import ofctl
 from gradwire.emu.switch.running import MANAGEMENT, attached
@@ -49,7 +50,7 @@ class _Run:
     """What the messages of a run are about, once its agents have been started."""
 
     plan: Plan
-    agents: fleet.Fleet
+    agents: Fleet
     queues: Queues
     stalls: Stalls
     part: Part
@@ -106,7 +107,7 @@ def _serve(lines: wire.Lines, stack: ExitStack) -> None:
             _say("power")
         elif message[0] == "agents" and plan and run is None:
             queues, stalls = Queues(pids.values()), stack.enter_context(timed())
-            agents = stack.enter_context(fleet.started(plan, pids, watch))
+            agents = stack.enter_context(processes.started(plan, pids, watch))
             run = _Run(plan, agents, queues, stalls, part)
             agents.gather("listening", _LISTEN_S)
             _say("listening")
@@ -172,7 +173,7 @@ def _say(kind: str, value: Any = None) -> None:
 
 def _fail(text: str) -> None:
     """And wait until nobody asks any more: our end must not be what is seen first."""
-    _say(fleet.FAILED, wire.dumped(wire.FAILURE, wire.Failure(text)))
+    _say(FAILED, wire.dumped(wire.FAILURE, wire.Failure(text)))
     while True:
         time.sleep(_LISTEN_S)
 

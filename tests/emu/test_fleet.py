@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from gradwire.emu.aggregation.worker import WorkerFailed
-from gradwire.emu.replay import fleet, rankrepeat
+from gradwire.emu.replay import fleet, processes, rankrepeat
 from gradwire.emu.replay.outcome import Complaint, Outcome
 from gradwire.emu.watch import RunFailed, Watch
 from gradwire.planning.fabrics.spec import parse_fabric
@@ -69,7 +69,7 @@ def started_here(plan: Plan) -> Iterator[fleet.Fleet]:
     """All in this process's own network namespace."""
     if os.geteuid() != 0:
         pytest.skip("setns, even into one's own namespace, needs root")
-    with fleet.started(plan, dict.fromkeys(plan.fabric.hosts, os.getpid()), Watch()) as agents:
+    with processes.started(plan, dict.fromkeys(plan.fabric.hosts, os.getpid()), Watch()) as agents:
         yield agents
 
 
@@ -276,7 +276,7 @@ def test_a_complaint_of_a_worker_comes_with_the_ranks_that_it_blames(monkeypatch
     def fail(_: Plan, rank: int) -> None:
         raise WorkerFailed(f"{rank} complains", tuple(range(1, 4 - rank)))
 
-    monkeypatch.setattr(fleet, "take_seats", fail)
+    monkeypatch.setattr(processes, "take_seats", fail)
     with pytest.raises(RunFailed, match=r"^rank 2: 2 complains$"):
         run(expand(made_allreduce(4, 4000), "ring"))
 
@@ -430,5 +430,5 @@ def test_many_agents_are_shared_out_over_the_processors_neighbours_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 5})
-    assert fleet.processors(0, 31) == {3, 5}
-    assert [fleet.processors(number, 33) for number in range(33)] == [{3}] * 17 + [{5}] * 16
+    assert processes.processors(0, 31) == {3, 5}
+    assert [processes.processors(number, 33) for number in range(33)] == [{3}] * 17 + [{5}] * 16

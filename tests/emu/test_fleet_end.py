@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gradwire.emu.replay import fleet
+from gradwire.emu.replay import processes
 from gradwire.emu.watch import RunFailed, Watch
 from tests.made_tree_plans import star_tree, summed, tree_plan
 
@@ -41,10 +41,10 @@ def deaf_agents(monkeypatch: pytest.MonkeyPatch, end_s: float) -> Iterator[list[
         del arguments
         time.sleep(60)
 
-    monkeypatch.setattr(fleet, "_agent_main", deaf)
-    monkeypatch.setattr(fleet, "_END_S", end_s)
+    monkeypatch.setattr(processes, "_agent_main", deaf)
+    monkeypatch.setattr(processes, "_END_S", end_s)
     plan = tree_plan("star:hosts=3", summed(star_tree((0, 1, 2)), 3, [400]), [star_tree((0, 1, 2))])
-    with fleet.started(plan, dict.fromkeys(plan.placement, os.getpid()), Watch()) as agents:
+    with processes.started(plan, dict.fromkeys(plan.placement, os.getpid()), Watch()) as agents:
         yield list(agents.pids.values())
 
 
