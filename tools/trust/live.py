@@ -128,7 +128,7 @@ def _logged(request: CaptureRequest, places: Sequence[Path], fabric: Fabric, fol
             by_starts.append([logged_starts(each) for each in logs])
             for of_job, each in zip(waited, logs, strict=True):
                 of_job += [log.waited for log in each if log.waited is not None]
-            computed.append([computed_s(each) if len(logs) == 1 else None for each in logs])
+            computed.append([computed_s(each) for each in logs])
             by_training.append([iteration_times_s(each, FIRST_WARM) for each in together(by_starts[-1])])
     except (BadLog, OSError, ValueError) as error:
         for job, part in enumerate(trainings[0]):

@@ -393,13 +393,18 @@ def test_one_of_several_trainings_that_fails_leaves_its_line(tmp_path: Path) -> 
 
 @pytest.mark.long
 def test_jobs_beside_each_other_are_replayed_together_and_judged_each(tmp_path: Path) -> None:
-    """The second's iterations take twice as long live, and all of them 110 ms in the replay."""
+    """The second's iterations take twice as long live, and all of them 110 ms in the replay.  It computes for
+    11 ms of them on one fabric, and for 30 ms on the other.
+    """
     fabrics = ("star:hosts=16,rate=50M", "star:hosts=16,rate=20M")
     trial = TrustTrial(live_job(beside=(live_job(seed=1),)), fabrics, repeats=1)
     done: list[str] = []
-    live = FakeLive(sample=LONGER, iterations=12)
+    computed_ns = (11_000_000, 11_000_000, 11_000_000, 30_000_000)
+    live = FakeLive(sample=LONGER, iterations=12, computed_ns=computed_ns)
     matrix = carry_out(trial, tmp_path / "m", True, live, fake_laboratory(LIVE_NS * 11 // 10, done))
     assert done == [fabrics[0], fabrics[1]] * 2  # one run for both
+    assert [row.verdict for row in matrix.rows[:4]] == ["valid"] * 4
+    assert [row.verdict for row in matrix.rows[4:]] == ["valid", "not valid", "not valid", "valid"]
     assert [live.job for live in matrix.live] == [0, 0, 1, 1]
     assert all("/beside-1" in live.folder for live in matrix.live[2:])
     assert [row.job for row in matrix.rows] == [0] * 4 + [1] * 4
