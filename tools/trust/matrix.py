@@ -60,7 +60,7 @@ from gradwire.traces.workload import CapturedConnection
 
 Tell = Callable[[str], None]
 _LABORATORY = partial(Laboratory, run=run)
-_VERSION = 2  # of how jobs are trained and replayed: rows of two versions do not belong into one matrix
+_VERSION = 2  # of how jobs are trained and replayed: rows of two versions are not one matrix
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,8 @@ def plan_for(
 ) -> Plan:
     """The jobs side by side without their warm-up, hosts in order.  Raise ValueError, Refused.
 
-    If one has asynchronous servers, all are with it: in which order workers come, and how far one server is
-    ahead of another, is decided as they begin, and stays.
+    The warm-up stays if one of them has asynchronous servers: in which order workers come, and how far one
+    server is ahead of another, is decided as they begin, and does not change.
     """
     warm = [[number for number in each.iterations if number >= FIRST_WARM] for each in workloads]
     fewest = min(map(len, warm))
