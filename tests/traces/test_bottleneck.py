@@ -147,8 +147,8 @@ def test_the_link_that_bounded_each_host_is_found_without_the_manifest(
 ) -> None:
     found = analysis(sample)
     assert found.job_bound.bound == "link"
-    assert found.job_bound.rate_bps == pytest.approx(mbps * 1e6, rel=0.05)
-    assert [one.rate_bps for one in found.host_bounds] == pytest.approx([mbps * 1e6] * n_hosts, rel=0.05)
+    assert found.job_bound.rate_bps == pytest.approx(mbps * 1e6, rel=0.01)
+    assert [one.rate_bps for one in found.host_bounds] == pytest.approx([mbps * 1e6] * n_hosts, rel=0.01)
 
 
 @pytest.mark.broad(8)
