@@ -91,8 +91,10 @@ def _write_inputs(plan: Plan, options: RunOptions, work: Path) -> None:
 
 def manifest(plan: Plan, options: RunOptions, plan_file: Path) -> dict[str, Any]:
     """Kernel, versions, machine, seed, hashes, switch and TCP settings."""
-    from gradwire.emu.network.net import host_sysctls  # Mininet takes a tenth of a second to import
+    # Mininet takes a tenth of a second to import.
+    from gradwire.emu.network.net import host_route, host_sysctls
 
+    offloads = options.switch != "ovs"
     return {
         "schema": "gradwire.manifest/1",
         "kernel": platform.release(),
@@ -107,8 +109,9 @@ def manifest(plan: Plan, options: RunOptions, plan_file: Path) -> dict[str, Any]
         "controller": options.controller,
         "repeats": options.repeats,
         "transport": asdict(plan.transport),
-        "checksum_and_segmentation_offload": options.switch != "ovs",
+        "checksum_and_segmentation_offload": offloads,
         "host_sysctls": host_sysctls(plan.transport, plan.fabric.mtu_nbytes),
+        "host_route": host_route(plan.fabric, plan.transport, sets_tcp=offloads and not plan.losses),
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from gradwire.emu.capturing.finish import Checked, HostCapture, TimesCheck
 from gradwire.emu.capturing.request import CaptureRequest
 from gradwire.emu.capturing.run import Ran
-from gradwire.emu.network.net import host_sysctls
+from gradwire.emu.network.net import host_route, host_sysctls
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.spec import fabric_to_json
 from gradwire.planning.transport import fabric_transport
@@ -45,6 +45,7 @@ def manifest(
     """`check` is of the whole payload against the logs, None if it was not made; `trimmed` says whether what
     is left of it, with the message indexes, is read the same; `times` compares with the logs' times.
     """
+    transport = fabric_transport(fabric)
     return {
         "schema": SCHEMA,
         "command": list(typed),
@@ -73,7 +74,8 @@ def manifest(
         "packages": {name: _version(name) for name in PACKAGES},
         "tcpdump": _tcpdump_version(),
         "cpus": os.cpu_count(),
-        "host_sysctls": host_sysctls(fabric_transport(fabric), fabric.mtu_nbytes),
+        "host_sysctls": host_sysctls(transport, fabric.mtu_nbytes),
+        "host_route": host_route(fabric, transport, sets_tcp=True),
     }
 
 

@@ -10,6 +10,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
 
 from mininet.net import Mininet
 
@@ -70,6 +71,15 @@ def host_sysctls(transport: Transport, mtu_nbytes: int) -> dict[str, str]:
         "net/ipv4/tcp_rmem": f"{_LEAST_BUFFER_NBYTES} {rmem} {rmem}",
         "net/ipv4/tcp_wmem": f"{_LEAST_BUFFER_NBYTES} {wmem} {wmem}",
         "net/ipv4/tcp_limit_output_bytes": str(int(limit_nbytes)),
+    }
+
+
+def host_route(fabric: Fabric, transport: Transport, *, sets_tcp: bool) -> dict[str, Any]:
+    """What TCP is told by every host's route to the others, as `ip route` calls it; None: as Linux has it."""
+    return {
+        "congestion": transport.congestion_control,
+        "quickack": sets_tcp,
+        "initcwnd": initial_window_packets(fabric, transport) if sets_tcp else None,
     }
 
 
@@ -230,8 +240,7 @@ def _configure_hosts(
     up would find one header for all of them.
     """
     sysctls = host_sysctls(transport, fabric.mtu_nbytes)
-    is_set = sets_tcp and checksum_offload
-    window_packets = initial_window_packets(fabric, transport) if is_set else None
+    tcp = host_route(fabric, transport, sets_tcp=sets_tcp and checksum_offload)
     neighbours_at: dict[int, dict[str, rtnetlink.Request]] = {}  # by interface, whose index most share
     for host, pid in pid_of.items():
         name = interface(host, HOST_PORT)
@@ -244,9 +253,9 @@ def _configure_hosts(
                 ifindex,
                 fabric.ip(host),
                 _PREFIX_LENGTH,
-                transport.congestion_control,
-                window_packets,
-                acknowledges_at_once=is_set,
+                tcp["congestion"],
+                tcp["initcwnd"],
+                acknowledges_at_once=tcp["quickack"],
             )
             rtnetlink.carry_out(_addresses(fabric, host, ifindex, route, neighbours_at[ifindex]))
             rtnetlink.carry_out(htb.requests(ifindex, shape_of(Egress(host, HOST_PORT))))

@@ -18,7 +18,7 @@ from gradwire.emu.kernel.namespaces import inside as inside_namespace
 from gradwire.emu.kernel.queues import Queues, parse_queues, read_queues
 from gradwire.emu.kernel.rtnetlink import address, carry_out, link_up, netlink_socket
 from gradwire.emu.network import cables
-from gradwire.emu.network.net import NetworkFailed, emulated, host_sysctls
+from gradwire.emu.network.net import NetworkFailed, emulated, host_route, host_sysctls
 from gradwire.emu.replay.wiring import tree_socket
 from gradwire.planning.fabrics.fabric import Fabric, interface
 from gradwire.planning.fabrics.spec import parse_fabric
@@ -85,7 +85,10 @@ def test_a_host_has_its_address_everybodys_mac_its_settings_and_a_shaped_port() 
     assert [(row["dst"], row["metrics"]) for row in seen["routes"]] == [
         ("10.0.0.0/16", [{"initcwnd": 1456, "quickack": 1, "congestion": "cubic"}])
     ]
-    wanted = host_sysctls(fabric_transport(parse_fabric(SPEC)), 1500)
+    fabric = parse_fabric(SPEC)
+    told = host_route(fabric, fabric_transport(fabric), sets_tcp=True)
+    assert seen["routes"][0]["metrics"] == [told]  # as a manifest has it
+    wanted = host_sysctls(fabric_transport(fabric), 1500)
     assert [line.split() for line in seen["sysctls"]] == [value.split() for value in wanted.values()]
     assert "4096 262144 262144" in wanted.values()  # twice the 128 KiB of a replay at 50 Mb/s
     assert seen["kinds"] == ["bfifo", "bfifo", "htb", "noqueue"]
