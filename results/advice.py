@@ -1,7 +1,9 @@
 """What to do next about a captured job: changes to it, ranked by the time that each saves per iteration.
 
 Each change is put into the fluid model by itself.  The model gives the time of the same few iterations with
-and without it; the difference is the saving.  What the model leaves out of an iteration (what hosts take for
+and without it; the difference is the saving.  Asynchronous servers are modelled from the first iteration on:
+in which order workers come is decided as they begin, and if all began at once in the middle of a training,
+they would come in one that it never took.  What the model leaves out of an iteration (what hosts take for
 each message, queues) is taken to stay as it is, so a saving is never scaled up by it.
 
 A saving has an error bar.  It is as different as the capture leaves it open when ranks were ready to send,
@@ -24,13 +26,14 @@ from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.shares import Shares
 from gradwire.traces.framing.plain import Plain
 from gradwire.traces.units import show_s
-from gradwire.traces.workload import Workload
+from gradwire.traces.workload import Workload, has_lock
 
 if TYPE_CHECKING:
     from gradwire.planning.fabrics.fabric import Fabric
 
 LEAST_EXPLAINED, MOST_EXPLAINED = 0.5, 1.15  # of the measured iteration by the model, for it to be believed
 MOST_ITERATIONS = 3  # of which the first is only there for the others to follow it
+MOST_LOCKED = 12  # of a job with a lock, the warm-up among them
 MOST_SENDS = 20_000  # of these iterations: the model takes 60 µs for each, and 8 changes are tried
 QUICK_SENDS = 3_000
 REPLAYED_BPS = 200_000_000  # of the hosts' links: what is faster, a machine of two processors cannot replay
@@ -102,8 +105,9 @@ def advise(
         why_not = (f"A late rank: {late.why_not}", *why_not)
     if late.why_not and (not spec or shares.exposed + shares.wait < LEAST_SAVED):
         return _nothing(shares, why_not)
-    iterations = _chosen(analysis)
-    base = Base(workload(), spec or _star(len(analysis.addresses), FASTEST), not spec, iterations, words)
+    job = workload()
+    iterations, n_lead = _first(analysis) if has_lock(job.items) else (_chosen(analysis), 1)
+    base = Base(job, spec or _star(len(analysis.addresses), FASTEST), not spec, iterations, n_lead, words)
     return _advice(base, analysis, late, whence, why_not, step)
 
 
@@ -150,6 +154,13 @@ def _chosen(analysis: Analysis) -> tuple[int, ...]:
         (number,) for number in numbers
     ]
     return min(whole, key=lambda some: abs(fmean(times[n] for n in some[1:] or some) - shares.time_ns))
+
+
+def _first(analysis: Analysis) -> tuple[tuple[int, ...], int]:
+    """The first iterations, and how many of them are warm-up: the first at least."""
+    numbers = sorted(one.iteration for one in analysis.iterations)[:MOST_LOCKED]
+    n_warm_up = sum(one.warm_up for one in analysis.iterations if one.iteration in numbers)
+    return tuple(numbers), max(1, n_warm_up)
 
 
 def _nothing(shares: Shares, not_said: tuple[str, ...]) -> Advice:

@@ -15,6 +15,7 @@ Kind = Literal["rank", "link", "algorithm", "fabric"]
 class Base:
     """The job as it was, in the model: `spec` is its fabric, `alone` if computing is all that counts.
 
+    The first `n_lead` of `iterations` are only there for the others to follow them, or for want of others.
     `words` name the captures in a command.
     """
 
@@ -22,6 +23,7 @@ class Base:
     spec: str
     alone: bool
     iterations: tuple[int, ...]
+    n_lead: int
     words: Sequence[str]
 
 
@@ -47,7 +49,7 @@ class Modelled(NamedTuple):
 
 
 def modelled(base: Base, trial: Trial) -> Modelled | None:
-    """What each iteration after the first adds.  None if the trial makes no sense."""
+    """What each iteration after those that lead adds.  None if the trial makes no sense."""
     from gradwire.planning.experiment import Cell, Experiment, plan_of
     from gradwire.planning.fabrics.spec import parse_fabric
     from gradwire.planning.model.predict import compute_s
@@ -71,14 +73,13 @@ def modelled(base: Base, trial: Trial) -> Modelled | None:
             exposed_s = max(0.0, early_s - compute_s(plan.schedule))
         return Modelled(early_s, late_s, exposed_s)
 
-    first, *others = base.iterations
+    count = len(base.iterations) - base.n_lead
     try:
         whole = of(base.iterations)
-        if not others:
+        if not count:
             return whole
-        alone = of((first,))
+        lead = of(base.iterations[: base.n_lead])
     except Refused:
         return None
-    count = len(others)
-    early_s, late_s = (whole.early_s - alone.early_s) / count, (whole.late_s - alone.late_s) / count
+    early_s, late_s = (whole.early_s - lead.early_s) / count, (whole.late_s - lead.late_s) / count
     return Modelled(early_s, late_s, whole.exposed_s)

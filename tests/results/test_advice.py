@@ -19,7 +19,7 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.expected import MODEL_ERROR
 from gradwire.planning.plan import Plan
 from gradwire.planning.transport import payload_efficiency
-from gradwire.results.advice import COMPANY, Advice, Proposal, advise
+from gradwire.results.advice import COMPANY, MOST_LOCKED, Advice, Proposal, advise
 from gradwire.results.laboratory import planned
 from gradwire.tools.cli import main
 from gradwire.tools.inspection.page import page
@@ -36,6 +36,7 @@ from gradwire.traces.units import show_s
 from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
 from tests.commandlines import options_of
 from tests.made_analysis import MS, made_analysis
+from tests.made_servers import first_come_job
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
 BOUNDED = ("slow_ddp_8_mlp_star100M", "slow_ddp_8_mlp_leafspine50M", "slow_ps_2srv_4wk_star20M")
@@ -227,6 +228,28 @@ def test_uplinks_that_are_shared_by_two_rings_steps_are_what_is_doubled() -> Non
     stars = [change for change in of_kind(made, "fabric") if "a star" in change.what]
     assert [change.saved_share for change in stars] == pytest.approx([0.5], rel=0.02)
     assert [one.saved_ns for one in made.changes] == sorted((c.saved_ns for c in made.changes), reverse=True)
+
+
+def test_asynchronous_servers_are_modelled_from_the_first_iteration_on() -> None:
+    """One server takes two workers in turn: a push, 3 ms, an answer, and again.  Twice as fast, links save
+    half of a push and half of an answer of both.  (Sockets hold a hundredth of a push meanwhile.)
+    """
+    job, _ = first_come_job([[500, 500, *[5] * 18]] * 2, 3, NBYTES)
+    message_ns = NBYTES * 8e9 / (RATE_BPS * payload_efficiency(1500))
+    time_ns = round(2 * (2 * message_ns + 3 * MS))
+    iterations = tuple(Iteration(n, n * time_ns, time_ns, 4, 4, 0, warm_up=n < 2) for n in range(20))
+    analysis = replace(
+        seen(2 * message_ns),
+        iterations=iterations,
+        shares=shares([Exposure(n, 0, time_ns, 0, time_ns, 0, 0, None) for n in range(20)], 2),
+    )
+    made = advice(analysis, job, parse_fabric("star:hosts=3,rate=50M"))
+    assert made.iterations == tuple(range(MOST_LOCKED))
+    assert made.model_ns == pytest.approx(time_ns, rel=0.02)
+    (change,) = of_kind(made, "link")
+    assert change.saved_ns == pytest.approx(2 * message_ns, rel=0.02)
+    _, options = options_of(change.command)
+    assert parse_iterations(options["iteration"]) == made.iterations
 
 
 def test_where_ranks_only_compute_nothing_would_help() -> None:
