@@ -253,8 +253,8 @@ class TrafficChoices:
         list[str],
         typer.Option(
             metavar="N|A..B",
-            help="Send only these iterations, e.g. 3 or 2..5; -1 is the set-up before the first one. "
-            "Default: all but the set-up.",
+            help="Send only these iterations, e.g. 3 or 2..5; -1 is what belongs to none: the set-up before "
+            "them, and what follows them. Default: all but -1.",
         ),
     ] = field(default_factory=list)
     scale_bytes: ScaleBytesOption = "1"

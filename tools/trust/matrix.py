@@ -151,6 +151,11 @@ def _claim(folder: Path, trial: TrustTrial) -> None:
         write_whole(path, json.dumps(wanted, indent=1) + "\n")
         return
     had = read_json(path, TypeAdapter(dict[str, Any]))
+    if had.get("version") != wanted["version"]:
+        raise ValueError(
+            f"{folder} was begun by a gradwire that trained or replayed otherwise, so its rows and new ones "
+            "would not be one matrix; choose another folder"
+        )
     if different := [name for name in wanted if had.get(name) != wanted[name]]:
         raise ValueError(
             f"{folder} holds a matrix with other settings ({', '.join(different)}); choose another folder"
