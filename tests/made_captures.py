@@ -54,9 +54,16 @@ def ipv4(src: str, dst: str, protocol: int, payload: bytes, total: int | None = 
 
 
 def tcp(
-    src: tuple[str, int], dst: tuple[str, int], seq: int, payload: bytes = b"", flags: int = ACK
+    src: tuple[str, int],
+    dst: tuple[str, int],
+    seq: int,
+    payload: bytes = b"",
+    flags: int = ACK,
+    ack: int = 0,
+    window: int = 512,
 ) -> bytes:
-    header = struct.pack("!HHIIBBHHH", src[1], dst[1], seq % 2**32, 0, 5 << 4, flags, 512, 0, 0)
+    numbers = seq % 2**32, ack % 2**32
+    header = struct.pack("!HHIIBBHHH", src[1], dst[1], *numbers, 5 << 4, flags, window, 0, 0)
     return ethernet(ipv4(src[0], dst[0], 6, header + payload))
 
 

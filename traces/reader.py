@@ -120,8 +120,19 @@ def _decoded(
     trace = decoded(name, captures, choices, rank_of, clocks)
     manifest = _manifest(captures)
     messages = replace(trace.messages, socket_nbytes=manifest.socket_nbytes)
-    is_emulated, queued_nbytes = manifest.is_captures, manifest.queued_nbytes
-    return replace(trace, messages=messages, is_emulated=is_emulated, queued_nbytes=queued_nbytes)
+    return replace(
+        trace,
+        messages=messages,
+        is_emulated=manifest.is_captures,
+        queued_nbytes=manifest.queued_nbytes,
+        has_open_windows=manifest.host_route.initcwnd is not None,
+    )
+
+
+class _Route(BaseModel):
+    """The window with which connections begin, in packets; None as Linux has it."""
+
+    initcwnd: int | None = None
 
 
 class _Manifest(BaseModel):
@@ -129,6 +140,7 @@ class _Manifest(BaseModel):
 
     kind: Annotated[str, Field(alias="schema")] = ""
     host_sysctls: Mapping[str, str] = {}
+    host_route: _Route = _Route()
 
     @property
     def is_captures(self) -> bool:

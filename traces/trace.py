@@ -70,7 +70,8 @@ class Trace:
     `partly` says which hosts' part that is, and why; `no_training` why there are no messages.
     `clocks` are those of the job's hosts; the times of all else are corrected by them.
     `is_emulated` if `gradwire capture` made it, on virtual cables; `queued_nbytes` is how much of a
-    connection TCP has in its host's port at most, None where nobody says.
+    connection TCP has in its host's port at most, None where nobody says; with `has_open_windows` no
+    congestion window bounded what hosts sent, until packets were lost.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Trace:
     no_training: str = ""
     is_emulated: bool = False
     queued_nbytes: int | None = None
+    has_open_windows: bool = False
 
     @property
     def addresses(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """What an operation waited for, in small made-up jobs of two or three ranks."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradwire.traces.recognition.operation import Operation
-from gradwire.traces.recognition.ports import HostPort, port_of
+from gradwire.traces.recognition.ports import Data, HostPort, port_of
 from gradwire.traces.recognition.starts import starts
 
 
@@ -239,8 +240,14 @@ def answers(
         for k, times in enumerate(of, 1)
     ]
     made = port(*(at for at, _ in left), 1000, 1002, 1004, 1006, 1008)  # and once it was seen at its rate
-    data_ns = {k: np.array([round(at * MS) for at in times], np.int64) for k, times in enumerate(of, 1)}
-    return world, replace(made, data_ns=data_ns, is_virtual=is_virtual)
+    data = {k: data_to([round(at * MS) for at in times]) for k, times in enumerate(of, 1)}
+    return world, replace(made, data=data, is_virtual=is_virtual)
+
+
+def data_to(left_ns: Sequence[int], *, is_let_go: bool = True) -> Data:
+    """What left at these times, and windows had let go before, or nothing shows that they had."""
+    times_ns = np.array(left_ns, np.int64)
+    return Data(times_ns, np.zeros_like(times_ns) if is_let_go else times_ns)
 
 
 @given(st.lists(st.integers(0, 40), min_size=2, max_size=6, unique=True), st.booleans(), st.data())
@@ -259,12 +266,14 @@ def test_when_it_was_written_is_in_the_range(
 
 
 def test_an_answer_was_written_before_the_next_segment_of_another_came_to_the_port() -> None:
-    """The third segment of the first would have come there at 2 ms, when its second left; that of the second
-    at 6 ms, which decides for the third: the first might wait for something else.
+    """The third segment of the first came there at 2 ms, when its second left.  If the first may have waited
+    for its window, that of the second decides for the third message: it came at 6 ms.
     """
     world, of = answers([0, 0.5, 0.6], [6, 6, 6])
     assert [one.begun[0] / MS for one in world] == [0, 4, 8]
-    assert ready_ms(world, of) == [None, (0, 2), (0, 6)]
+    assert ready_ms(world, of) == [None, (0, 2), (0, 2)]
+    waits = replace(of, data={**of.data, 1: data_to(of.data[1].left_ns.tolist(), is_let_go=False)})
+    assert ready_ms(world, waits) == [None, (0, 4), (0, 6)]
     assert [one.waited_ns / MS for (one,) in starts(world, ports={0: of})] == [0, 4, 8]
 
 
@@ -272,7 +281,7 @@ def test_a_virtual_cable_takes_the_next_segment_when_one_begins_to_leave() -> No
     """The fourth segment of the first would have come at 2 ms, when its second began to leave."""
     world, of = answers([0, 0.5, 0.6], [6, 6, 6], is_virtual=True)
     assert [one.begun[0] / MS for one in world] == [0, 6, 10]
-    assert ready_ms(world, of) == [None, (0, 2), (0, 6)]
+    assert ready_ms(world, of) == [None, (0, 2), (0, 2)]
 
 
 def test_one_that_has_left_does_not_tell_when_the_next_came() -> None:
@@ -284,21 +293,21 @@ def test_a_connection_whose_next_segment_follows_a_pause_of_the_port_tells_nothi
     """Its receiver may have held it up."""
     world = [message(0, 1, PULL_NBYTES, 0, 0, 40), message(0, 2, 2 * SEGMENT_NBYTES, 4, 4, 6)]
     of = port(0, 2, 4, 6, 20, 22, 24, 26)
-    of = replace(of, data_ns={1: np.array([0, 2, 20, 22, 24, 26], np.int64) * MS})
+    of = replace(of, data={1: data_to([at * MS for at in (0, 2, 20, 22, 24, 26)])})
     assert ready_ms(world, of) == [None, (0, 4)]
 
 
 def test_nor_does_one_to_the_same_destination() -> None:
     """What waited in its socket is not a sign of when the next message came there."""
     world = [message(0, 1, 4 * SEGMENT_NBYTES, 0, 0, 8), message(0, 1, 2 * SEGMENT_NBYTES, 4, 4, 10)]
-    of = replace(busy(0, 12), data_ns={1: np.arange(0, 12, 2, dtype=np.int64) * MS})
+    of = replace(busy(0, 12), data={1: data_to(range(0, 12 * MS, 2 * MS))})
     assert ready_ms(world, of) == [None, (0, 4)]
 
 
 def test_bounds_that_contradict_each_other_are_none() -> None:
     """A segment of the first left 20 ms before; what the queue holds takes 10.5 ms."""
     world = [message(0, 1, PULL_NBYTES, 0, 0, 60), message(0, 2, PULL_NBYTES, 20, 20, 70)]
-    of = replace(busy(0, 80), data_ns={1: np.array([0, 22], np.int64) * MS})
+    of = replace(busy(0, 80), data={1: data_to([0, 22 * MS])})
     least_ms = 20 - 2 * 64 * 1024 / 12_500
     (_, found) = ready_ms(world, of)
     assert found == pytest.approx((least_ms, 20))

@@ -27,7 +27,7 @@ import numpy as np
 
 from gradwire.traces.recognition.dependencies import TOLERANCE_NS, Readiness, waits
 from gradwire.traces.recognition.operation import Operation
-from gradwire.traces.recognition.ports import HostPort
+from gradwire.traces.recognition.ports import SLACK_NS, HostPort
 from gradwire.traces.recognition.ranks import BadTrace
 from gradwire.traces.schedules.schedule import LIBRARY_NS
 from gradwire.traces.units import show_long
@@ -166,7 +166,8 @@ def _apart_ns(operations: Sequence[Operation], ports: Mapping[int, HostPort]) ->
     found = []
     n_sent = sum(map(len, sent.values()))
     for rank, port in ports.items():
-        busy_ns = np.sort(np.concatenate([*port.data_ns.values(), np.array(done_ns[rank], np.int64)]))
+        left_ns = [data.left_ns for data in port.data.values()]
+        busy_ns = np.sort(np.concatenate([*left_ns, np.array(done_ns[rank], np.int64)]))
         for (one_ns, one), (next_ns, other) in pairwise(sorted(sent[rank])):
             if one == other or next_ns - one_ns > LIBRARY_NS:
                 continue
@@ -196,8 +197,8 @@ def _written_ns(
         others = {each.dst: each.data_ns for each in leaving if each.last_ns > begun_ns}
         others.pop(operation.dst, None)
         latest_ns = port.came_ns(begun_ns, others)
-        if latest_ns < earliest_ns:  # one of the two rules does not hold here
-            latest_ns = begun_ns
+        if latest_ns < earliest_ns:  # known to the instant, or one of the two rules does not hold here
+            latest_ns = earliest_ns if earliest_ns - latest_ns <= SLACK_NS else begun_ns
     data_ns = begun_ns if operation.data_ns is None else operation.data_ns
     ahead.append(_Outgoing(operation.dst, earliest_ns, data_ns, last_ns))
     return earliest_ns, latest_ns
