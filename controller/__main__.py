@@ -150,4 +150,6 @@ def _end(code: int) -> NoReturn:
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: _end(0))
     signal.signal(signal.SIGINT, lambda *_: _end(130))
+    # `gradwire controller` blocked it, so that a Ctrl-C did not end the imports with a traceback.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     _end(main())

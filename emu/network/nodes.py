@@ -22,7 +22,7 @@ LOOK_MS = 200  # how often we look whether the shell that should answer is still
 
 
 class ShellEnded(Exception):
-    """A node's shell ended while somebody waited for its answer."""
+    """A node's shell ended while somebody waited for its answer, or cannot be started any more."""
 
 
 class ShellOnDemand(Node):
@@ -39,19 +39,31 @@ class ShellOnDemand(Node):
             delattr(self, name)
 
     def __getattr__(self, name: str) -> Any:
-        """Called for what is not there: the shell comes when it is first looked at."""
+        """Called for what is not there: the shell comes when it is first looked at.  Raise ShellEnded."""
         if name not in _OF_THE_SHELL:
             raise AttributeError(f"{type(self).__name__} has no {name}")
+        try:
+            os.close(os.open(f"/proc/{self.pid}/ns/net", os.O_RDONLY))
+        except OSError:
+            raise ShellEnded(f"{self.name} is gone: the process that kept its network has ended") from None
         self.shell = None
         is_elsewhere = self.inNamespace
         self.inNamespace = False  # else the shell would get a namespace of its own
-        super().startShell(f"-cda{self.pid}")
-        self.inNamespace = is_elsewhere
+        try:
+            super().startShell(f"-cda{self.pid}")
+        finally:
+            self.inNamespace = is_elsewhere
         self.prepare_shell()
         return getattr(self, name)
 
     def prepare_shell(self) -> None:
         """What a new shell is to know."""
+
+    def read(self, size: int = 1024) -> str:
+        """What the shell wrote.  Raise ShellEnded, where Mininet's own waits for ever."""
+        if len(self.readbuf) < size:
+            self.waitReadable()
+        return str(super().read(size))
 
     def waitReadable(self, timeoutms: int | None = None) -> Any:
         """Whether there is output.  Raise ShellEnded, where Mininet's own waits for ever."""

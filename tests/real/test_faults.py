@@ -128,3 +128,22 @@ def test_ending_the_command_ends_everything_it_started(
     wait_until(lambda: not (set(below) & set(processes())), PATIENCE_S)
     assert long_replay.returncode == (-signal.SIGKILL if number == signal.SIGKILL else 130)
     assert not any("incomplete" not in folder.name for folder in (tmp_path / "runs").glob("01-*"))
+
+
+def test_ctrl_c_while_the_controller_is_being_imported_ends_it_without_a_traceback() -> None:
+    command = [str(PROJECT / "gradwire"), "controller", "star:hosts=2", "--port", "16653"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hears_ctrl_c
+    )
+    try:
+        wait_until(lambda: "gradwire.controller" in processes()[process.pid][1], 30)
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+    assert (process.returncode, complaint) == (130, "")
+
+
+def hears_ctrl_c() -> None:
+    """Also where whoever runs the tests ignores it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

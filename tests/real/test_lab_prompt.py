@@ -99,8 +99,12 @@ def star(tmp_path_factory: pytest.TempPathFactory) -> "subprocess.CompletedProce
         "h0 echo 'print(GradwireAggregation)' | scapy -H",
         "sh kill -9 $(pgrep -f emu.switch.agent)",
         "h0 sleep 0.2",
+        "py __import__('os').kill(h2.pid, 9)",  # no shell was started there
+        "h2 hostname",  # it may just be ending
+        "h0 sleep 0.2",
+        "h2 hostname",
     ]
-    return carried_out("\n".join(commands), "star:hosts=2")
+    return carried_out("\n".join(commands), "star:hosts=3")
 
 
 def test_iperf_ends_when_nobody_is_reached_and_a_cable_can_be_put_back(
@@ -114,6 +118,11 @@ def test_iperf_ends_when_nobody_is_reached_and_a_cable_can_be_put_back(
 
 def test_the_prompt_says_that_what_it_needs_has_died(star: "subprocess.CompletedProcess[str]") -> None:
     assert re.search(r"\*\*\* the switch agent \(process \d+\) was killed \(SIGKILL\)", star.stdout)
+
+
+def test_the_prompt_goes_on_when_a_hosts_process_has_died(star: "subprocess.CompletedProcess[str]") -> None:
+    assert star.stdout.count("*** h2") == 2
+    assert "*** h2 is gone: the process that kept its network has ended" in star.stdout
 
 
 def test_a_rule_of_ones_own_drops_packets_until_it_is_deleted(

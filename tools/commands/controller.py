@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -68,6 +69,7 @@ def controller(
     command += ["--timeout", FOR_EVER_S if timeout is None else str(timeout)]
     if log is not None:
         command += ["--log", str(log)]
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the controller's imports are done
     os.execv(command[0], command)
 
 
