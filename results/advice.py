@@ -26,14 +26,19 @@ from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.shares import Shares
 from gradwire.traces.framing.plain import Plain
 from gradwire.traces.units import show_s
-from gradwire.traces.workload import Workload, has_lock
+from gradwire.traces.workload import Message, Workload, has_lock
 
 if TYPE_CHECKING:
     from gradwire.planning.fabrics.fabric import Fabric
 
 LEAST_EXPLAINED, MOST_EXPLAINED = 0.5, 1.15  # of the measured iteration by the model, for it to be believed
 MOST_ITERATIONS = 3  # of which the first is only there for the others to follow it
-MOST_LOCKED = 12  # of a job with a lock, the warm-up among them
+# Of a job with a lock.  Its workers find their order in the first four to six.
+MOST_LOCKED, ALIKE = 12, 0.05  # of the median: such iterations are like the later ones
+BEGAN_LATE = (
+    "Links, algorithms, fabrics: the capture has no set-up, so it may have begun late, and the order in "
+    "which workers came to the servers was decided before"
+)
 MOST_SENDS = 20_000  # of these iterations: the model takes 60 µs for each, and 8 changes are tried
 QUICK_SENDS = 3_000
 REPLAYED_BPS = 200_000_000  # of the hosts' links: what is faster, a machine of two processors cannot replay
@@ -106,8 +111,14 @@ def advise(
     if late.why_not and (not spec or shares.exposed + shares.wait < LEAST_SAVED):
         return _nothing(shares, why_not)
     job = workload()
-    iterations, n_lead = _first(analysis) if has_lock(job.items) else (_chosen(analysis), 1)
-    base = Base(job, spec or _star(len(analysis.addresses), FASTEST), not spec, iterations, n_lead, words)
+    iterations, n_before = _chosen(analysis), 1
+    if has_lock(job.items) and min(job.iterations) >= 0:
+        spec, why_not = "", (*why_not, BEGAN_LATE)
+    elif has_lock(job.items):
+        iterations, n_before = _from_the_beginning(analysis, job)
+    if late.why_not and not spec:
+        return _nothing(shares, why_not)
+    base = Base(job, spec or _star(len(analysis.addresses), FASTEST), not spec, iterations, n_before, words)
     return _advice(base, analysis, late, whence, why_not, step)
 
 
@@ -156,11 +167,24 @@ def _chosen(analysis: Analysis) -> tuple[int, ...]:
     return min(whole, key=lambda some: abs(fmean(times[n] for n in some[1:] or some) - shares.time_ns))
 
 
-def _first(analysis: Analysis) -> tuple[tuple[int, ...], int]:
-    """The first iterations, and how many of them are warm-up: the first at least."""
-    numbers = sorted(one.iteration for one in analysis.iterations)[:MOST_LOCKED]
-    n_warm_up = sum(one.warm_up for one in analysis.iterations if one.iteration in numbers)
-    return tuple(numbers), max(1, n_warm_up)
+def _from_the_beginning(analysis: Analysis, job: Workload) -> tuple[tuple[int, ...], int]:
+    """The first iterations, without a gap and not too many to be modelled, and how many of them are not like
+    the later ones: the first at least.
+    """
+    shares = analysis.shares
+    assert shares
+    of = {one.iteration: one for one in analysis.iterations}
+    first = min(of)
+    n_there = next(n for n in range(len(of) + 1) if first + n not in of)
+    n_sends = sum(isinstance(item, Message) for item in job.items) / max(1, len(job.iterations) - 1)
+    count = min(n_there, MOST_LOCKED, max(MOST_ITERATIONS, int(MOST_SENDS / max(1, n_sends))))
+    numbers = range(first, first + count)
+    alike = (
+        n
+        for n, number in enumerate(numbers)
+        if not of[number].warm_up and abs(of[number].time_ns / shares.time_ns - 1) <= ALIKE
+    )
+    return tuple(numbers), min(max(1, next(alike, 1)), max(1, count - 1))
 
 
 def _nothing(shares: Shares, not_said: tuple[str, ...]) -> Advice:
@@ -184,7 +208,10 @@ def _advice(
     if n_sends > MOST_SENDS:
         reason = f"{n_sends:,} sends are too many to try changes on while you wait: use gradwire plan"
         return Advice(time_ns, None, base.iterations, "", "No change was tried.", (), (reason,))
-    before = modelled(base, Trial("fabric", "", base.spec)) or Modelled(0.0, 0.0, 0.0)
+    before = modelled(base, Trial("fabric", "", base.spec))
+    if before is None or before.early_s <= 0:
+        reason = "Anything: the model makes nothing of these iterations on this fabric"
+        return Advice(time_ns, None, base.iterations, "", "No change was tried.", (), (*not_said, reason))
     before_s = before.early_s
     explained = before_s * 1e9 / time_ns
     said, trials = not_said, list[Trial]()

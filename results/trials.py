@@ -15,15 +15,15 @@ Kind = Literal["rank", "link", "algorithm", "fabric"]
 class Base:
     """The job as it was, in the model: `spec` is its fabric, `alone` if computing is all that counts.
 
-    The first `n_lead` of `iterations` are only there for the others to follow them, or for want of others.
-    `words` name the captures in a command.
+    The first `n_before` of `iterations` are in the model only so that the others follow something; if there
+    are no others, they are what counts.  `words` name the captures in a command.
     """
 
     workload: Workload
     spec: str
     alone: bool
     iterations: tuple[int, ...]
-    n_lead: int
+    n_before: int
     words: Sequence[str]
 
 
@@ -49,7 +49,7 @@ class Modelled(NamedTuple):
 
 
 def modelled(base: Base, trial: Trial) -> Modelled | None:
-    """What each iteration after those that lead adds.  None if the trial makes no sense."""
+    """What each iteration after the first `n_before` adds.  None if the trial makes no sense."""
     from gradwire.planning.experiment import Cell, Experiment, plan_of
     from gradwire.planning.fabrics.spec import parse_fabric
     from gradwire.planning.model.predict import compute_s
@@ -73,13 +73,13 @@ def modelled(base: Base, trial: Trial) -> Modelled | None:
             exposed_s = max(0.0, early_s - compute_s(plan.schedule))
         return Modelled(early_s, late_s, exposed_s)
 
-    count = len(base.iterations) - base.n_lead
+    count = len(base.iterations) - base.n_before
     try:
         whole = of(base.iterations)
         if not count:
             return whole
-        lead = of(base.iterations[: base.n_lead])
+        before = of(base.iterations[: base.n_before])
     except Refused:
         return None
-    early_s, late_s = (whole.early_s - lead.early_s) / count, (whole.late_s - lead.late_s) / count
+    early_s, late_s = (whole.early_s - before.early_s) / count, (whole.late_s - before.late_s) / count
     return Modelled(early_s, late_s, whole.exposed_s)

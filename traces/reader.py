@@ -37,6 +37,7 @@ from gradwire.traces.units import show_first
 MOST_NAMED = 6
 LIMIT = re.compile(r"\d{1,7}")  # bytes (ip-sysctl.rst, tcp_limit_output_bytes)
 LARGEST_NBYTES = 64 * 1024  # of a segment
+QUEUED_SEGMENTS = 3  # of a connection where we set tcp_limit_output_bytes (planning.transport)
 WMEM = re.compile(r"\d{1,12} \d{1,12} (\d{1,12})")  # least, at first, most (tcp(7), tcp_wmem)
 SETTINGS = "trace.yaml"
 MAX_SETTINGS_NBYTES = 1 << 20
@@ -124,15 +125,16 @@ def _decoded(
         trace,
         messages=messages,
         is_emulated=manifest.is_captures,
+        queued_segments=None if manifest.queued_nbytes is None else QUEUED_SEGMENTS,
         queued_nbytes=manifest.queued_nbytes,
-        has_open_windows=manifest.host_route.initcwnd is not None,
+        has_open_windows=manifest.has_open_windows,
     )
 
 
 class _Route(BaseModel):
-    """The window with which connections begin, in packets; None as Linux has it."""
+    """The window with which connections begin, in packets: more than buffers hold; None as Linux has it."""
 
-    initcwnd: int | None = None
+    initcwnd: Annotated[int, Field(ge=1)] | None = None
 
 
 class _Manifest(BaseModel):
@@ -140,11 +142,16 @@ class _Manifest(BaseModel):
 
     kind: Annotated[str, Field(alias="schema")] = ""
     host_sysctls: Mapping[str, str] = {}
-    host_route: _Route = _Route()
+    host_route: _Route | None = None
 
     @property
     def is_captures(self) -> bool:
         return self.kind.startswith("gradwire.capture/")
+
+    @property
+    def has_open_windows(self) -> bool:
+        """Whether connections began with a congestion window that bounds nothing."""
+        return self.is_captures and self.host_route is not None and self.host_route.initcwnd is not None
 
     @property
     def socket_nbytes(self) -> int | None:

@@ -75,7 +75,10 @@ def host_sysctls(transport: Transport, mtu_nbytes: int) -> dict[str, str]:
 
 
 def host_route(fabric: Fabric, transport: Transport, *, sets_tcp: bool) -> dict[str, Any]:
-    """What TCP is told by every host's route to the others, as `ip route` calls it; None: as Linux has it."""
+    """TCP's settings in every host's route to the others, named as in `ip route`.
+
+    `initcwnd` is in packets, None for Linux's own ten.
+    """
     return {
         "congestion": transport.congestion_control,
         "quickack": sets_tcp,

@@ -19,7 +19,7 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.expected import MODEL_ERROR
 from gradwire.planning.plan import Plan
 from gradwire.planning.transport import payload_efficiency
-from gradwire.results.advice import COMPANY, MOST_LOCKED, Advice, Proposal, advise
+from gradwire.results.advice import BEGAN_LATE, COMPANY, MOST_LOCKED, Advice, Proposal, advise
 from gradwire.results.laboratory import planned
 from gradwire.tools.cli import main
 from gradwire.tools.inspection.page import page
@@ -230,26 +230,63 @@ def test_uplinks_that_are_shared_by_two_rings_steps_are_what_is_doubled() -> Non
     assert [one.saved_ns for one in made.changes] == sorted((c.saved_ns for c in made.changes), reverse=True)
 
 
+def with_set_up(job: Workload) -> Workload:
+    """The job with what its first worker computed first as part of the set-up."""
+    return job.model_copy(
+        update={"items": (job.items[0].model_copy(update={"iteration": -1}), *job.items[1:])}
+    )
+
+
+def of_servers(n_iterations: int, time_ns: int, slow_first: int = 0) -> Analysis:
+    """Of a job of asynchronous servers: iterations of this time, the first two warm-up, some more slow."""
+    iterations = tuple(
+        Iteration(n, n * time_ns, time_ns * (2 if n < slow_first else 1), 4, 4, 0, warm_up=n < 2)
+        for n in range(n_iterations)
+    )
+    exposures = [Exposure(n, 0, time_ns, 0, time_ns, 0, 0, None) for n in range(n_iterations)]
+    return replace(seen(0.4 * time_ns), iterations=iterations, shares=shares(exposures, 2))
+
+
 def test_asynchronous_servers_are_modelled_from_the_first_iteration_on() -> None:
     """One server takes two workers in turn: a push, 3 ms, an answer, and again.  Twice as fast, links save
     half of a push and half of an answer of both.  (Sockets hold a hundredth of a push meanwhile.)
     """
-    job, _ = first_come_job([[500, 500, *[5] * 18]] * 2, 3, NBYTES)
+    job = with_set_up(first_come_job([[1000, 1000, *[5] * 18]] * 2, 3, NBYTES)[0])
     message_ns = NBYTES * 8e9 / (RATE_BPS * payload_efficiency(1500))
     time_ns = round(2 * (2 * message_ns + 3 * MS))
-    iterations = tuple(Iteration(n, n * time_ns, time_ns, 4, 4, 0, warm_up=n < 2) for n in range(20))
-    analysis = replace(
-        seen(2 * message_ns),
-        iterations=iterations,
-        shares=shares([Exposure(n, 0, time_ns, 0, time_ns, 0, 0, None) for n in range(20)], 2),
-    )
-    made = advice(analysis, job, parse_fabric("star:hosts=3,rate=50M"))
+    star = parse_fabric("star:hosts=3,rate=50M")
+    made = advice(of_servers(20, time_ns), job, star)
     assert made.iterations == tuple(range(MOST_LOCKED))
     assert made.model_ns == pytest.approx(time_ns, rel=0.02)
     (change,) = of_kind(made, "link")
     assert change.saved_ns == pytest.approx(2 * message_ns, rel=0.02)
     _, options = options_of(change.command)
     assert parse_iterations(options["iteration"]) == made.iterations
+    # The first of those is still like the job's beginning, when nobody waits: it is not counted.
+    slower = first_come_job([[1000, 1000, 3000, *[5] * 17]] * 2, 3, NBYTES)[0]
+    made = advice(of_servers(20, time_ns, slow_first=3), with_set_up(slower), star)
+    assert made.model_ns == pytest.approx(time_ns, rel=0.02)
+
+
+def test_a_capture_of_asynchronous_servers_that_began_late_has_no_order_to_go_on_from() -> None:
+    job, _ = first_come_job([[5] * 20] * 2, 3, NBYTES)
+    made = advice(of_servers(20, 2 * 700 * MS), job, parse_fabric("star:hosts=3,rate=50M"))
+    assert (made.changes, made.model_ns) == ((), None)
+    assert BEGAN_LATE in made.not_said
+
+
+def test_of_many_sends_fewer_iterations_are_modelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gradwire.results.advice.MOST_SENDS", 20)  # of four in an iteration
+    job = with_set_up(first_come_job([[5] * 20] * 2, 3, NBYTES)[0])
+    made = advice(of_servers(20, 2 * 700 * MS), job, parse_fabric("star:hosts=3,rate=50M"))
+    assert made.iterations == (0, 1, 2, 3, 4)
+
+
+def test_of_what_the_model_can_make_nothing_it_says_so() -> None:
+    """Eight ranks on a fabric of four hosts, one of them late."""
+    made = advice(seen(ring_ns(RATE_BPS), {2: 2}), ring_job({2: 2}), parse_fabric("star:hosts=4,rate=50M"))
+    assert made.changes == ()
+    assert "the model makes nothing of these iterations" in made.not_said[-1]
 
 
 def test_where_ranks_only_compute_nothing_would_help() -> None:

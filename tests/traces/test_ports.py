@@ -1,19 +1,19 @@
 """When a host's port was busy, from packets that a token bucket spaces and from a sample with logs."""
 
 import json
-from collections.abc import Sequence
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from gradwire.traces.packets.capture import read_capture
-from gradwire.traces.packets.directions import Direction, by_direction
+from gradwire.planning.transport import SMALL_QUEUE_SEGMENTS
 from gradwire.traces.reader import open_trace
-from gradwire.traces.recognition.ports import Data, port_of, ports, when_let_go_ns
+from gradwire.traces.recognition.departures import Departures
+from gradwire.traces.recognition.ports import HostPort, port_of, ports
 from gradwire.traces.recognition.recognise import find_job
-from tests.made_captures import Record, pcap, tcp
+from gradwire.traces.trace import Trace
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
 PUSHES = 6  # the event of a worker's log
@@ -45,80 +45,17 @@ def test_packets_that_are_years_apart_do_not_overflow() -> None:
     assert (port.free_ns >= port.left_ns).all()
 
 
-@pytest.mark.parametrize(("is_virtual", "came_ms"), [(False, [100, 104, 106]), (True, [100, 100, 104])])
-def test_what_leaves_behind_a_message_came_no_earlier_than_that(is_virtual: bool, came_ms: list[int]) -> None:
+def test_what_leaves_behind_a_message_came_no_earlier_than_that() -> None:
     """Segments for peer 1, of one message until 2 ms, of another at 100, 104, 106, 120; the port is busy."""
-    left_ns = np.arange(0, 130, 2, dtype=np.int64) * 1_000_000
+    left_ns = np.arange(0, 130, 2, dtype=np.int64) * MS
     made = port_of(left_ns, np.full(len(left_ns), 25_000, np.int64))
     assert made is not None
-    to_peer_ns = np.array([0, 2, 100, 104, 106, 120], np.int64) * 1_000_000
-    port = replace(made, data={1: Data(to_peer_ns, np.zeros(6, np.int64))}, is_virtual=is_virtual)
-    at_ms = [102, 105, 110]
-    assert [port.came_ns(at * 1_000_000, {1: 100_000_000}) / 1e6 for at in at_ms] == came_ms
-    waits = replace(port, data={1: Data(to_peer_ns, to_peer_ns - 500_000)})
-    assert [waits.came_ns(at * 1_000_000, {1: 100_000_000}) / 1e6 for at in at_ms] == [102, 105, 110]
-    assert port.came_ns(102_000_000, {}) == 102_000_000
-
-
-HERE, THERE = ("10.0.0.1", 5000), ("10.0.0.2", 5001)
-FIRST = 2**32 - 1500  # the numbers wrap around on the way
-Sent = tuple[float, int]
-Answered = tuple[float, int, int]
-
-
-def let_go_ms(
-    folder: Path,
-    sent: Sequence[Sent],
-    answered: Sequence[Answered],
-    *,
-    is_open: bool = False,
-    forgets: bool = False,
-) -> list[float]:
-    """Segments of 1,000 bytes that left at such ms, each with its place, and acknowledgements of so many
-    bytes that came at such ms, each with the kB that it offers.
-    """
-    data = [Record(round(at * MS), tcp(HERE, THERE, FIRST + 1000 * place, bytes(1000))) for at, place in sent]
-    answers = [
-        Record(round(at * MS), tcp(THERE, HERE, 7, ack=FIRST + nbytes, window=offered_kb))
-        for at, nbytes, offered_kb in answered
-    ]
-    records = sorted([*data, *answers], key=lambda record: record.time_ns)
-    (folder / "one.pcap").write_bytes(pcap(records))
-    packets = read_capture(folder / "one.pcap")
-    (rows_of,) = by_direction([packets])
-    out, back = Direction(*HERE, *THERE), Direction(*THERE, *HERE)
-    found = when_let_go_ns(packets, rows_of[out], rows_of[back], 10, is_open=is_open, forgets=forgets)
-    return [float(ns) / MS for ns in found]
-
-
-WIDE = 60
-IN_ORDER: list[Answered] = [(0.5, 0, WIDE), (5, 1000, WIDE), (6, 2000, WIDE), (7, 3000, WIDE)]
-
-
-def test_a_window_that_was_shown_lets_as_much_go_again(tmp_path: Path) -> None:
-    """Three segments were under way at once.  The fourth takes the first acknowledgement, the fifth the
-    second, whenever they left.
-    """
-    sent = [(1, 0), (2, 1), (3, 2), (20, 3), (21, 4)]
-    assert let_go_ms(tmp_path, sent, IN_ORDER) == [1, 2, 3, 5, 6]
-    assert let_go_ms(tmp_path, sent, IN_ORDER, is_open=True) == [0.5] * 5
-
-
-def test_receivers_room_lets_go_when_it_is_offered(tmp_path: Path) -> None:
-    """For three, as all begins; for none when they are acknowledged; for a fourth at 15 ms, a fifth at 16."""
-    sent = [(1, 0), (2, 1), (3, 2), (20, 3), (21, 4)]
-    answered = [(0.5, 0, 3), (5, 1000, 2), (7, 3000, 0), (15, 3000, 1), (16, 3000, 2)]
-    assert let_go_ms(tmp_path, sent, answered, is_open=True) == [0.5, 0.5, 0.5, 15, 16]
-
-
-def test_a_window_is_forgotten_when_packets_were_lost_or_long_ago(tmp_path: Path) -> None:
-    sent = [(1, 0), (2, 1), (3, 2), (20, 1), (21, 3)]
-    answered = [(0.5, 0, WIDE), (5, 1000, WIDE), (20.5, 3000, WIDE)]
-    for is_open in (False, True):
-        assert let_go_ms(tmp_path, sent, answered, is_open=is_open)[3:] == [20, 20.5]  # one at a time again
-    sent = [(1, 0), (2, 1), (3, 2), (300, 3), (301, 4)]
-    assert let_go_ms(tmp_path, sent, IN_ORDER, forgets=True)[3:] == [300, 301]
-    assert let_go_ms(tmp_path, sent, IN_ORDER)[3:] == [5, 6]
+    to_peer = Departures(*(np.array(each, np.int64) * MS for each in ([0, 2, 100, 104, 106, 120],) * 2))
+    port = replace(made, data={1: to_peer._replace(came_ns=to_peer.left_ns - 7 * MS)})
+    assert [port.came_ns(at * MS, {1: 100 * MS}) / MS for at in (102, 105, 110)] == [100, 100, 110]
+    assert [port.came_ns(at * MS, {1: 90 * MS}) / MS for at in (102, 105, 110)] == [97, 99, 110]
+    assert replace(made, data={1: to_peer}).came_ns(102 * MS, {1: 90 * MS}) == 102 * MS
+    assert port.came_ns(102 * MS, {}) == 102 * MS
 
 
 def test_the_rate_is_that_of_the_hosts_link() -> None:
@@ -152,3 +89,31 @@ def test_of_a_sample_most_ranges_are_bounded_and_hold_what_the_workers_logged() 
 def pushed_ns(folder: Path, rank: int) -> list[int]:
     events = json.loads((folder / f"log.r{rank}.json").read_text())["events"]
     return [event["t"] for event in events if event["k"] == PUSHES]
+
+
+def test_what_a_manifest_says_of_hosts_decides_how_ports_are_read(tmp_path: Path) -> None:
+    """No congestion window bounds anything there, or three segments of a connection may queue; of other hosts
+    nothing is known.
+    """
+    folder = SAMPLES / "slow_ps_2srv_4wk_star20M"
+    for path in folder.glob("*.pcap*"):
+        shutil.copy(path, tmp_path)
+    manifest = json.loads((folder / "manifest.json").read_text())
+
+    def read(said: dict[str, object]) -> tuple[Trace, HostPort]:
+        (tmp_path / "manifest.json").write_text(json.dumps(manifest | said))
+        trace = open_trace([tmp_path])
+        return trace, ports(trace)[2]
+
+    (trace, plain), (_, is_open) = read({}), read({"host_route": {"initcwnd": 1456}})
+    assert (trace.is_emulated, trace.queued_segments, plain.queued_nbytes) == (True, None, 2 * 64 * 1024)
+    assert plain.data.keys() == is_open.data.keys() == {0, 1}
+    for peer, data in plain.data.items():
+        assert (is_open.data[peer].came_ns <= data.came_ns).all()
+        assert (is_open.data[peer].came_ns < data.came_ns).any()
+        assert (data.came_ns <= data.left_ns).all()
+    trace, more = read({"host_sysctls": {"net/ipv4/tcp_limit_output_bytes": "14660"}})
+    assert (trace.queued_segments, more.queued_nbytes) == (SMALL_QUEUE_SEGMENTS, 14_660 + 64 * 1024)
+    assert all((more.data[peer].came_ns < data.came_ns).any() for peer, data in plain.data.items())
+    trace, other = read({"schema": "", "host_route": None})
+    assert (trace.is_emulated, other.data) == (False, {})

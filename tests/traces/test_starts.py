@@ -3,14 +3,16 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradwire.traces.recognition.departures import Answers, Departures, Sent, when_come_ns
 from gradwire.traces.recognition.operation import Operation
-from gradwire.traces.recognition.ports import Data, HostPort, port_of
+from gradwire.traces.recognition.ports import TIMER_LATE_NS, HostPort, port_of
 from gradwire.traces.recognition.starts import starts
 
 
@@ -194,70 +196,85 @@ def test_without_the_hosts_own_capture_nothing_is_said_of_its_queue() -> None:
     assert [one.readiness for (one,) in starts(world)] == [None, None]
 
 
-def left_by_tcp(written_ms: list[float], n_segments: list[int], is_virtual: bool) -> list[tuple[float, int]]:
+def left_by_tcp(
+    written_ms: list[float], n_segments: list[int], queued: int, held_ms: float
+) -> list[tuple[float, int]]:
     """When each segment leaves a port and for which rank, message k being for rank k + 1.
 
-    Linux: of each connection two segments are in the port, and the next one comes when one has left
-    (`tcp_small_queue_check`, net/ipv4/tcp_output.c), of a virtual cable when it begins to leave; the port
+    Linux: of each connection so many segments are in queues, and the next one comes when one has arrived,
+    `held_ms` after it began to leave (`tcp_small_queue_check`, net/ipv4/tcp_output.c; on a veth); the port
     sends what came first.
     """
     todo = dict(enumerate(n_segments, 1))
-    writes = sorted((at, k) for k, at in enumerate(written_ms, 1))
+    events = [(at, 0, k) for k, at in enumerate(written_ms, 1)]  # then those that have arrived
+    heapify(events)
     queue: deque[int] = deque()
     left: list[tuple[float, int]] = []
     now_ms = 0.0
-
-    def push(k: int, n: int) -> None:
-        for _ in range(min(n, todo[k])):
-            queue.append(k)
-            todo[k] -= 1
-
-    while writes or queue:
-        while writes and (not queue or writes[0][0] <= now_ms):
-            at, k = writes.pop(0)
+    while events or queue:
+        while events and (not queue or events[0][0] <= now_ms):
+            at, has_arrived, k = heappop(events)
             now_ms = max(now_ms, at)
-            push(k, 2)
-        k = queue.popleft()
-        left.append((now_ms, k))
-        if is_virtual:
-            push(k, 1)
-        now_ms += SEGMENT_MS
-        while writes and writes[0][0] <= now_ms:  # before the connection hears that its segment has left
-            push(writes.pop(0)[1], 2)
-        if not is_virtual:
-            push(k, 1)
+            n = min(1 if has_arrived else queued, todo[k])
+            queue.extend([k] * n)
+            todo[k] -= n
+        if queue:
+            k = queue.popleft()
+            left.append((now_ms, k))
+            heappush(events, (now_ms + held_ms, 1, k))
+            now_ms += SEGMENT_MS
     return left
 
 
 def answers(
-    written_ms: list[float], n_segments: list[int], is_virtual: bool = False
+    written_ms: list[float], n_segments: list[int], queued: int = 2, held_ms: float = 0.0
 ) -> tuple[list[Operation], HostPort]:
     """Messages of rank 0 written at such times, each to another rank, and the port that they left by."""
-    left = left_by_tcp(written_ms, n_segments, is_virtual)
+    left = left_by_tcp(written_ms, n_segments, queued, held_ms)
     of = [[at for at, peer in left if peer == k] for k in range(1, len(n_segments) + 1)]
     world = [
         message(0, k, len(times) * SEGMENT_NBYTES, times[0], times[0], times[-1])
         for k, times in enumerate(of, 1)
     ]
     made = port(*(at for at, _ in left), 1000, 1002, 1004, 1006, 1008)  # and once it was seen at its rate
-    data = {k: data_to([round(at * MS) for at in times]) for k, times in enumerate(of, 1)}
-    return world, replace(made, data=data, is_virtual=is_virtual)
+    data = {k: arriving(times, queued, held_ms) for k, times in enumerate(of, 1)}
+    return world, replace(made, data=data)
 
 
-def data_to(left_ns: Sequence[int], *, is_let_go: bool = True) -> Data:
-    """What left at these times, and windows had let go before, or nothing shows that they had."""
-    times_ns = np.array(left_ns, np.int64)
-    return Data(times_ns, np.zeros_like(times_ns) if is_let_go else times_ns)
+def arriving(left_ms: Sequence[float], queued: int, held_ms: float) -> Departures:
+    """What left at these times, each acknowledged `held_ms` later, in windows that bound nothing."""
+    left_ns = np.array([round(at * MS) for at in left_ms], np.int64)
+    end = np.arange(1, len(left_ns) + 1, dtype=np.int64) * SEGMENT_NBYTES
+    came_ns = np.append(-1, left_ns + round(held_ms * MS))
+    acked = np.append(0, end)
+    found = when_come_ns(
+        Sent(left_ns, end - SEGMENT_NBYTES, end),
+        Answers(came_ns, acked, acked + 10**9),
+        n_queued=queued,
+        is_open=True,
+    )
+    return Departures(left_ns, found)
 
 
-@given(st.lists(st.integers(0, 40), min_size=2, max_size=6, unique=True), st.booleans(), st.data())
+def unknown(*left_ms: float) -> Departures:
+    """What left at these times, and nothing shows when it had come."""
+    left_ns = np.array([round(at * MS) for at in left_ms], np.int64)
+    return Departures(left_ns, left_ns)
+
+
+@given(
+    st.lists(st.integers(0, 40), min_size=2, max_size=6, unique=True),
+    st.integers(2, 3),
+    st.sampled_from([0.0, 0.3, 2.0, 3.1, 7.5, 25.0]),
+    st.data(),
+)
 def test_when_it_was_written_is_in_the_range(
-    written: list[int], is_virtual: bool, data: st.DataObject
+    written: list[int], queued: int, held_ms: float, data: st.DataObject
 ) -> None:
     """Or before something else of its source had left, which it seems to have waited for."""
     written_ms = [0.3 * at for at in sorted(written)]
     sizes = data.draw(st.lists(st.integers(1, 12), min_size=len(written), max_size=len(written)))
-    world, of = answers(written_ms, sizes, is_virtual)
+    world, of = answers(written_ms, sizes, queued, held_ms)
     for at_ms, (one,) in zip(written_ms, starts(world, ports={0: of}), strict=True):
         since_ns = max((world[other].done[0] for other in one.after), default=world[0].begun[0])
         if one.readiness is not None:
@@ -266,22 +283,22 @@ def test_when_it_was_written_is_in_the_range(
 
 
 def test_an_answer_was_written_before_the_next_segment_of_another_came_to_the_port() -> None:
-    """The third segment of the first came there at 2 ms, when its second left.  If the first may have waited
-    for its window, that of the second decides for the third message: it came at 6 ms.
+    """The fourth segment of the first message came at 2 ms, when its second had arrived.  Where nothing shows
+    that, the second message's decides for the third: its third came at 6 ms.
     """
     world, of = answers([0, 0.5, 0.6], [6, 6, 6])
-    assert [one.begun[0] / MS for one in world] == [0, 4, 8]
-    assert ready_ms(world, of) == [None, (0, 2), (0, 2)]
-    waits = replace(of, data={**of.data, 1: data_to(of.data[1].left_ns.tolist(), is_let_go=False)})
-    assert ready_ms(world, waits) == [None, (0, 4), (0, 6)]
-    assert [one.waited_ns / MS for (one,) in starts(world, ports={0: of})] == [0, 4, 8]
-
-
-def test_a_virtual_cable_takes_the_next_segment_when_one_begins_to_leave() -> None:
-    """The fourth segment of the first would have come at 2 ms, when its second began to leave."""
-    world, of = answers([0, 0.5, 0.6], [6, 6, 6], is_virtual=True)
     assert [one.begun[0] / MS for one in world] == [0, 6, 10]
     assert ready_ms(world, of) == [None, (0, 2), (0, 2)]
+    assert [one.waited_ns / MS for (one,) in starts(world, ports={0: of})] == [0, 6, 10]
+    first = unknown(*(of.data[1].left_ns / MS))
+    assert ready_ms(world, replace(of, data={**of.data, 1: first})) == [None, (0, 6), (0, 6)]
+
+
+def test_a_segment_that_waits_elsewhere_in_the_fabric_keeps_its_place() -> None:
+    """It arrives 7 ms after it left: so the third of the first message comes at 7 ms, the second's at 11."""
+    world, of = answers([0, 0.5, 0.6], [6, 6, 6], held_ms=7)
+    assert [one.begun[0] / MS for one in world] == [0, 4, 8]
+    assert ready_ms(world, of) == [None, (0, 4), (0, 7)]
 
 
 def test_one_that_has_left_does_not_tell_when_the_next_came() -> None:
@@ -293,21 +310,30 @@ def test_a_connection_whose_next_segment_follows_a_pause_of_the_port_tells_nothi
     """Its receiver may have held it up."""
     world = [message(0, 1, PULL_NBYTES, 0, 0, 40), message(0, 2, 2 * SEGMENT_NBYTES, 4, 4, 6)]
     of = port(0, 2, 4, 6, 20, 22, 24, 26)
-    of = replace(of, data={1: data_to([at * MS for at in (0, 2, 20, 22, 24, 26)])})
+    of = replace(of, data={1: arriving((0, 2, 20, 22, 24, 26), 2, 0)})
     assert ready_ms(world, of) == [None, (0, 4)]
 
 
 def test_nor_does_one_to_the_same_destination() -> None:
     """What waited in its socket is not a sign of when the next message came there."""
     world = [message(0, 1, 4 * SEGMENT_NBYTES, 0, 0, 8), message(0, 1, 2 * SEGMENT_NBYTES, 4, 4, 10)]
-    of = replace(busy(0, 12), data={1: data_to(range(0, 12 * MS, 2 * MS))})
+    of = replace(busy(0, 12), data={1: arriving(range(0, 12, 2), 2, 0)})
     assert ready_ms(world, of) == [None, (0, 4)]
+
+
+def test_bounds_that_cross_by_less_than_a_timers_lateness_leave_that_open() -> None:
+    world = [message(0, 1, PULL_NBYTES, 0, 0, 60), message(0, 2, PULL_NBYTES, 20, 20, 70)]
+    least_ns = 20 * MS - round(2 * 64 * 1024 / 12_500 * MS)
+    for came_ns, latest_ns in ((least_ns - 200_000, least_ns + TIMER_LATE_NS), (least_ns - MS, 20 * MS)):
+        data = {1: Departures(*np.array([[0, 22 * MS], [0, came_ns]], np.int64))}
+        (_, found) = ready_ms(world, replace(busy(0, 80), data=data))
+        assert found == pytest.approx((least_ns / MS, latest_ns / MS), abs=0.001)
 
 
 def test_bounds_that_contradict_each_other_are_none() -> None:
     """A segment of the first left 20 ms before; what the queue holds takes 10.5 ms."""
     world = [message(0, 1, PULL_NBYTES, 0, 0, 60), message(0, 2, PULL_NBYTES, 20, 20, 70)]
-    of = replace(busy(0, 80), data={1: data_to([0, 22 * MS])})
+    of = replace(busy(0, 80), data={1: Departures(*np.array([[0, 22], [0, 0]], np.int64) * MS)})
     least_ms = 20 - 2 * 64 * 1024 / 12_500
     (_, found) = ready_ms(world, of)
     assert found == pytest.approx((least_ms, 20))

@@ -60,7 +60,7 @@ from gradwire.traces.workload import CapturedConnection
 
 Tell = Callable[[str], None]
 _LABORATORY = partial(Laboratory, run=run)
-_VERSION = 2  # of how jobs are trained and replayed: rows of two versions are not one matrix
+_VERSION = 3  # raised when jobs are trained, read or replayed differently: such rows are not one matrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,10 @@ def carry_out(
 
 
 def _claim(folder: Path, trial: TrustTrial) -> None:
-    """Mark the folder as this matrix's, unless it is already.  Raise ValueError."""
+    """Mark the folder as this matrix's, unless it is already.
+
+    Raise ValueError if it holds other files, other settings, or rows of another version.
+    """
     path = folder / "request.json"
     wanted = trial.to_json()
     if not path.exists():
@@ -153,12 +156,13 @@ def _claim(folder: Path, trial: TrustTrial) -> None:
     had = read_json(path, TypeAdapter(dict[str, Any]))
     if had.get("version") != wanted["version"]:
         raise ValueError(
-            f"{folder} was begun by a gradwire that trained or replayed otherwise, so its rows and new ones "
-            "would not be one matrix; choose another folder"
+            f"{folder} was begun by a version of gradwire that trains or replays jobs differently, so its "
+            "rows cannot be compared with new ones; choose another folder with --out"
         )
     if different := [name for name in wanted if had.get(name) != wanted[name]]:
         raise ValueError(
-            f"{folder} holds a matrix with other settings ({', '.join(different)}); choose another folder"
+            f"{folder} holds a matrix with other settings ({', '.join(different)}); choose another folder "
+            "with --out"
         )
 
 

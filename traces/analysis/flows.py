@@ -20,8 +20,8 @@ from gradwire.traces.analysis.flowloops import (
 from gradwire.traces.analysis.percentiles import Percentiles, grouped, percentiles
 from gradwire.traces.framing.framings import Choice
 from gradwire.traces.packets.cover import Ints
-from gradwire.traces.packets.directions import Direction, Rows, by_direction, concatenated, first_syns
-from gradwire.traces.packets.packets import NO_SHIFT, Packets
+from gradwire.traces.packets.directions import Direction, Rows, by_direction, concatenated, window_shifts
+from gradwire.traces.packets.packets import Packets
 from gradwire.traces.packets.streams import Stream
 from gradwire.traces.trace import Trace
 
@@ -246,14 +246,8 @@ def _window_shifts(captures: Sequence[Packets], rows_of: Sequence[Rows]) -> dict
     """For each direction with a SYN the first file that has it, and how its windows are scaled."""
     found: dict[Direction, tuple[int, int]] = {}
     for number, (packets, rows) in enumerate(zip(captures, rows_of, strict=True)):
-        syn_of = first_syns(packets, rows)
-        shifts = packets.window_shift[np.fromiter(syn_of.values(), np.int64, len(syn_of))].tolist()
-        shift_of = dict(zip(syn_of, shifts, strict=True))
-        for direction, shift in shift_of.items():
-            if direction not in found:
-                # Scaled only where both offer it (RFC 7323, 1.3).
-                is_scaled = NO_SHIFT not in (shift, shift_of.get(direction.reverse))
-                found[direction] = number, shift if is_scaled else 0
+        for direction, shift in window_shifts(packets, rows).items():
+            found.setdefault(direction, (number, shift))
     return found
 
 

@@ -41,7 +41,7 @@ LEAST_HELD = 0.1  # of the bytes
 LEAST_CONTRAST = 3.0  # over the usual share of rates up to 40 % away
 LEAST_TRAINS = 5  # that do not overlap
 MOST_CANDIDATES = 4  # of each sign
-MOST_SHIFTS = 4  # of a candidate to where it belongs
+MOST_SHIFTS, STAYS = 20, 0.005  # of a first guess to a rate that stays; in the samples it takes up to 6
 _BIN = 0.01  # of the logarithm of a rate
 _BAND = round(TOLERANCE / _BIN)
 _FLANK = 34  # bins: 40 %
@@ -141,7 +141,8 @@ def shown_rates(sight: Sight) -> list[ShownRate]:
     """The rates that trains held, the one held longest first."""
     candidates = [*_peaks(sight.far_histogram), *_peaks(sight.trains[1].histogram)]
     likely = [rate for rate in _distinct(candidates) if _train_contrast(sight, rate) >= LEAST_CONTRAST]
-    return [rate for rate in _apart([_settled(sight, rate) for rate in likely]) if rate.is_held]
+    settled = [rate for guess in likely if (rate := at_peak(sight, guess)) is not None]
+    return [rate for rate in _apart(settled) if rate.is_held]
 
 
 @compiled
@@ -205,17 +206,17 @@ def _apart(found: Sequence[ShownRate]) -> list[ShownRate]:
     return sorted(kept, key=lambda one: -one.held_ns)
 
 
-def _settled(sight: Sight, rate_bps: float) -> ShownRate:
+def at_peak(sight: Sight, rate_bps: float) -> ShownRate | None:
     """What both signs say of the rate to which a first guess leads: of a band of 5 % around one that is too
     low the upper part is missing, and its median is too low as well (mean shift: Comaniciu, Meer, 2002).
+    None where it leads to none.
     """
-    seen = _seen(sight, rate_bps)
     for _ in range(MOST_SHIFTS):
-        if abs(seen.rate_bps / rate_bps - 1) <= _BIN / 2:
-            break
-        rate_bps = seen.rate_bps
         seen = _seen(sight, rate_bps)
-    return seen
+        if abs(seen.rate_bps / rate_bps - 1) <= STAYS:
+            return seen
+        rate_bps = seen.rate_bps
+    return None
 
 
 def _seen(sight: Sight, rate_bps: float) -> ShownRate:

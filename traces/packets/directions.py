@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.traces.packets.cover import Ints
-from gradwire.traces.packets.packets import ACK, SYN, TCP, Packets, once
+from gradwire.traces.packets.packets import ACK, NO_SHIFT, SYN, TCP, Packets, once
 from gradwire.traces.threads import in_threads
 
 _MAX_MARKED = 1 << 10  # addresses in a file, up to which a table of all pairs is small
@@ -113,6 +113,19 @@ def first_syns(packets: Packets, rows: Rows) -> dict[Direction, int]:
     directions = list(rows)
     found = zip(whose.tolist(), in_order[syns[first]].tolist(), strict=True)
     return {directions[number]: row for number, row in found}
+
+
+def window_shifts(packets: Packets, rows: Rows) -> dict[Direction, int]:
+    """By how many bits the windows of each direction with a SYN are scaled: not at all unless both SYNs offer
+    it (RFC 7323, 1.3).
+    """
+    syn_of = first_syns(packets, rows)
+    shifts = packets.window_shift[np.fromiter(syn_of.values(), np.int64, len(syn_of))].tolist()
+    shift_of = dict(zip(syn_of, shifts, strict=True))
+    return {
+        direction: 0 if NO_SHIFT in (shift, shift_of.get(direction.reverse)) else shift
+        for direction, shift in shift_of.items()
+    }
 
 
 def _number(packets: Packets, rows: Rows, opener: Direction, begun: Ints) -> None:

@@ -27,7 +27,7 @@ import numpy as np
 
 from gradwire.traces.recognition.dependencies import TOLERANCE_NS, Readiness, waits
 from gradwire.traces.recognition.operation import Operation
-from gradwire.traces.recognition.ports import SLACK_NS, HostPort
+from gradwire.traces.recognition.ports import TIMER_LATE_NS, HostPort
 from gradwire.traces.recognition.ranks import BadTrace
 from gradwire.traces.schedules.schedule import LIBRARY_NS
 from gradwire.traces.units import show_long
@@ -197,8 +197,10 @@ def _written_ns(
         others = {each.dst: each.data_ns for each in leaving if each.last_ns > begun_ns}
         others.pop(operation.dst, None)
         latest_ns = port.came_ns(begun_ns, others)
-        if latest_ns < earliest_ns:  # known to the instant, or one of the two rules does not hold here
-            latest_ns = earliest_ns if earliest_ns - latest_ns <= SLACK_NS else begun_ns
+        if latest_ns < earliest_ns:
+            # They cross by no more than a timer is late: it was written then.  By more: one of them is wrong.
+            is_timers = earliest_ns - latest_ns <= TIMER_LATE_NS
+            latest_ns = min(begun_ns, earliest_ns + TIMER_LATE_NS) if is_timers else begun_ns
     data_ns = begun_ns if operation.data_ns is None else operation.data_ns
     ahead.append(_Outgoing(operation.dst, earliest_ns, data_ns, last_ns))
     return earliest_ns, latest_ns

@@ -601,11 +601,12 @@ def test_a_folder_of_another_request_is_refused(tmp_path: Path) -> None:
     carry_out(TRIAL, folder, True, FakeLive(), fake_laboratory(LIVE_NS, []))
     with pytest.raises(ValueError, match=r"other settings \(repeats\)"):
         carry_out(replace(TRIAL, repeats=3), folder, True, FakeLive(), fake_laboratory(LIVE_NS, []))
-    older = json.loads((folder / "request.json").read_text())
-    del older["version"]  # as files had it before jobs were replayed as they are now
-    (folder / "request.json").write_text(json.dumps(older))
-    with pytest.raises(ValueError, match="was begun by a gradwire that trained or replayed otherwise"):
-        carry_out(TRIAL, folder, True, FakeLive(), fake_laboratory(LIVE_NS, []))
+    request = json.loads((folder / "request.json").read_text())
+    version = request.pop("version")  # which the first files did not have
+    for older in (request, request | {"version": version - 1}):
+        (folder / "request.json").write_text(json.dumps(older))
+        with pytest.raises(ValueError, match="was begun by a version of gradwire that trains or replays"):
+            carry_out(TRIAL, folder, True, FakeLive(), fake_laboratory(LIVE_NS, []))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     with pytest.raises(ValueError, match="holds other files"):
