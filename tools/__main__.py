@@ -10,7 +10,6 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from gradwire.tools.cli import main
 from gradwire.tools.exits import report
 from gradwire.traces.memory import left_by_limits_nbytes
 
@@ -51,6 +50,9 @@ def run() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.default_int_handler)
     try:
+        # Here, as it takes most of a start: a Ctrl-C meanwhile ends it in one line, too.
+        from gradwire.tools.cli import main
+
         main(sys.argv[1:])
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - outside a command, e.g. importing it
         sys.exit(report(error))

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,9 +13,12 @@ import pytest
 from gradwire.emu.options import RunOptions
 from gradwire.emu.run import PACKAGES, manifest
 from gradwire.planning import plan as plans
+from gradwire.planning.losses import parse_loss
+from gradwire.planning.plan import Plan
 from tests.made_plans import allreduce_plan
 
 PLAN = allreduce_plan("star:hosts=2,rate=10M", seed=7, nbytes=4000)
+LOSSY = replace(PLAN, losses=parse_loss("1%", PLAN.fabric))
 
 
 @pytest.fixture
@@ -28,10 +32,10 @@ def tc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tool
 
 
-def made(tmp_path: Path, options: RunOptions) -> dict[str, object]:
+def made(tmp_path: Path, options: RunOptions, plan: Plan = PLAN) -> dict[str, object]:
     path = tmp_path / "plan.json"
-    plans.save(PLAN, path)
-    value = manifest(PLAN, options, path)
+    plans.save(plan, path)
+    value = manifest(plan, options, path)
     assert json.loads(json.dumps(value)) == value  # as a reader of manifest.json gets it
     return value
 
@@ -72,3 +76,19 @@ def test_packets_are_whole_before_a_switch_in_user_space_gets_them(
 ) -> None:
     value = made(tmp_path, RunOptions(switch=switch))
     assert (value["switch"], value["checksum_and_segmentation_offload"]) == (switch, offload)
+
+
+@pytest.mark.usefixtures("tc")
+@pytest.mark.parametrize(
+    ("plan", "switch", "is_set"),
+    [(PLAN, "gradwire", True), (PLAN, "ovs", False), (LOSSY, "gradwire", False)],
+)
+def test_routes_are_as_hosts_have_them(tmp_path: Path, plan: Plan, switch: str, is_set: bool) -> None:
+    """Where packets are lost, or handed over one by one, TCP finds out by itself."""
+    route = made(tmp_path, RunOptions(switch=switch), plan)["host_route"]
+    assert isinstance(route, dict)
+    assert (route["congestion"], route["quickack"], route["initcwnd"] is not None) == (
+        "cubic",
+        is_set,
+        is_set,
+    )

@@ -5,9 +5,9 @@ the fastest runs of a few packets: a single one may follow early, by a token buc
 is never busy for so long it comes out too low, and the port seems busy for too long.
 
 What a port sends next to one peer while it also sends to others tells more.  What left before a segment of
-another connection had come to the port before it, for a port sends in the order in which packets come.  When
-that segment had come at the latest may be known (traces.recognition.departures); of several connections the
-earliest such time counts.
+another connection had come to the port before it, if the port sends in the order in which packets come, as in
+`gradwire capture`.  When that segment had come at the latest may be known (traces.recognition.departures); of
+several connections the earliest such time counts.
 """
 
 from collections import defaultdict
