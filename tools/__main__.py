@@ -40,6 +40,13 @@ class _NumpyWithinLimits(MetaPathFinder):
         return None
 
 
+def main(arguments: Sequence[str]) -> None:
+    """Carry out a command.  It is imported here, so that a Ctrl-C meanwhile ends it in one line, too."""
+    from gradwire.tools.cli import main as carry_out
+
+    carry_out(arguments)
+
+
 def run() -> None:
     gc.set_threshold(COLLECT_AFTER)
     sys.meta_path.insert(0, _NumpyWithinLimits())
@@ -50,9 +57,6 @@ def run() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.default_int_handler)
     try:
-        # Here, as it takes most of a start: a Ctrl-C meanwhile ends it in one line, too.
-        from gradwire.tools.cli import main
-
         main(sys.argv[1:])
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - outside a command, e.g. importing it
         sys.exit(report(error))
