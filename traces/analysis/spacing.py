@@ -42,6 +42,7 @@ LEAST_CONTRAST = 3.0  # over the usual share of rates up to 40 % away
 LEAST_TRAINS = 5  # that do not overlap
 MOST_CANDIDATES = 4  # of each sign
 MOST_SHIFTS, STAYS = 20, 0.005  # of a first guess to a rate that stays; in the samples it takes up to 6
+MOST_LOOKS = 4  # at all pairs and trains, after that
 _BIN = 0.01  # of the logarithm of a rate
 _BAND = round(TOLERANCE / _BIN)
 _FLANK = 34  # bins: 40 %
@@ -211,12 +212,38 @@ def at_peak(sight: Sight, rate_bps: float) -> ShownRate | None:
     low the upper part is missing, and its median is too low as well (mean shift: Comaniciu, Meer, 2002).
     None where it leads to none.
     """
-    for _ in range(MOST_SHIFTS):
+    for _ in range(MOST_SHIFTS):  # by histograms, which takes next to no time
+        before_bps, rate_bps = rate_bps, _middle_bps(sight, rate_bps)
+        if abs(rate_bps / before_bps - 1) <= STAYS:
+            break
+    for _ in range(MOST_LOOKS):
         seen = _seen(sight, rate_bps)
         if abs(seen.rate_bps / rate_bps - 1) <= STAYS:
             return seen
         rate_bps = seen.rate_bps
     return None
+
+
+def _middle_bps(sight: Sight, rate_bps: float) -> float:
+    """The median of both signs' medians within 5 % of the rate, to half a bin."""
+    found = [
+        middle
+        for of in (sight.far_histogram, *(trains.histogram for trains in sight.trains))
+        if (middle := _median_bin(of, log(rate_bps) / _BIN)) is not None
+    ]
+    return exp(float(np.median(found)) * _BIN) if found else rate_bps
+
+
+def _median_bin(of: _Histogram, at: float) -> float | None:
+    """The bin, with its fraction, that halves the weight within a band around `at`; None if there is none."""
+    first = max(0, int(at) - of.least - _BAND)
+    counts = of.counts[first : max(0, int(at) - of.least + _BAND + 1)]
+    total = np.cumsum(counts)
+    if not len(total) or total[-1] <= 0:
+        return None
+    place = int(np.searchsorted(total, total[-1] / 2))
+    before = total[place] - counts[place]
+    return of.least + first + place + float((total[-1] / 2 - before) / counts[place])
 
 
 def _seen(sight: Sight, rate_bps: float) -> ShownRate:
