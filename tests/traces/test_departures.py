@@ -1,15 +1,19 @@
 """When segments had come to their host's port, by what came back: from captures of one connection."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gradwire.traces.packets.capture import read_capture
-from gradwire.traces.packets.directions import Direction, by_direction
-from gradwire.traces.recognition.departures import OVERHEAD_NBYTES, connection, when_come_ns
+from gradwire.traces.packets.directions import Direction, by_direction, own_address
+from gradwire.traces.reader import open_trace
+from gradwire.traces.recognition.departures import OVERHEAD_NBYTES, connection, departures, when_come_ns
 from tests.made_captures import Record, pcap, tcp
 
+SAMPLE = Path(__file__).parents[2] / "traces" / "samples" / "slow_ps_2srv_4wk_star20M"
 MS = 1_000_000
 HERE, THERE = ("10.0.0.1", 5000), ("10.0.0.2", 5001)
 FIRST = 2**32 - 1500  # the numbers wrap around on the way
@@ -93,10 +97,10 @@ def test_a_segment_waits_until_its_socket_is_empty_enough(come_ms: ComeMs) -> No
 
 
 def test_once_packets_were_sent_again_nothing_is_known(come_ms: ComeMs) -> None:
-    sent = [(1, 0), (2, 1), (3, 2), (20, 1), (21, 3), (22, 4)]
-    answered = [(0.5, 0, WIDE), (5, 1000, WIDE), (20.5, 3000, WIDE)]
+    sent = [(1, 0), (2, 1), (3, 2), (20, 1), (21, 3), (22, 4), (23, 5), (24, 6)]
+    answered = [(0.5, 0, WIDE), (5, 1000, WIDE), (20.5, 3000, WIDE), (21.5, 4000, WIDE), (22.5, 5000, WIDE)]
     for is_open in (False, True):
-        assert come_ms(sent, answered, is_open=is_open)[3:] == [20, 21, 22]
+        assert come_ms(sent, answered, 2, is_open=is_open)[3:] == [20, 21, 22, 23, 24]
 
 
 def test_behind_packets_that_the_capture_lacks_nothing_is_known_of_as_many(come_ms: ComeMs) -> None:
@@ -109,6 +113,20 @@ def test_behind_packets_that_the_capture_lacks_nothing_is_known_of_as_many(come_
 def test_an_acknowledgement_that_comes_late_takes_nothing_back(come_ms: ComeMs) -> None:
     late = [(0.5, 0, WIDE), (5, 2000, WIDE), (6, 1000, 1), (7, 3000, WIDE)]
     assert come_ms(FIVE, late, is_open=False)[3:] == [5, 5]
+
+
+def test_of_copies_and_of_several_connections_to_a_peer_nothing_is_known() -> None:
+    """Rank 2 of the sample pushes to 0 and 1; of what goes to 0 the second half gets another port."""
+    trace = open_trace([SAMPLE])
+    (packets,) = (each for each in trace.captures if own_address(each) == "10.0.0.3")
+    found = departures(trace, 2, [packets])
+    assert all((found[peer].came_ns < found[peer].left_ns).any() for peer in (0, 1))
+    copied = departures(trace, 2, [replace(packets, n_copies=1)])
+    assert all((copied[peer].came_ns == copied[peer].left_ns).all() for peer in (0, 1))
+    here, there = (packets.addresses.index(address) for address in ("10.0.0.3", "10.0.0.1"))
+    is_later = (packets.src == here) & (packets.dst == there) & (packets.time_ns > np.median(packets.time_ns))
+    two = replace(packets, sport=np.where(is_later, 99, packets.sport).astype(np.uint16))
+    assert departures(trace, 2, [two]).keys() == {1}
 
 
 def test_without_answers_nothing_is_known(come_ms: ComeMs) -> None:
