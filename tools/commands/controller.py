@@ -69,8 +69,11 @@ def controller(
     command += ["--timeout", FOR_EVER_S if timeout is None else str(timeout)]
     if log is not None:
         command += ["--log", str(log)]
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the controller's imports are done
-    os.execv(command[0], command)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the controller's imports are done
+    try:
+        os.execv(command[0], command)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def is_loopback(address: str) -> bool:
