@@ -69,7 +69,8 @@ def controller(
     command += ["--timeout", FOR_EVER_S if timeout is None else str(timeout)]
     if log is not None:
         command += ["--log", str(log)]
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the controller's imports are done
+    # Until the imports of the controller are done:
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         os.execv(command[0], command)
     finally:
