@@ -37,7 +37,7 @@ from gradwire.traces.units import show_first
 MOST_NAMED = 6
 LIMIT = re.compile(r"\d{1,7}")  # bytes (ip-sysctl.rst, tcp_limit_output_bytes)
 LARGEST_NBYTES = 64 * 1024  # of a segment
-QUEUED_SEGMENTS = 3  # of a connection where we set tcp_limit_output_bytes (planning.transport)
+SET_SEGMENTS = 3  # of a connection where we set tcp_limit_output_bytes (planning.transport)
 WMEM = re.compile(r"\d{1,12} \d{1,12} (\d{1,12})")  # least, at first, most (tcp(7), tcp_wmem)
 SETTINGS = "trace.yaml"
 MAX_SETTINGS_NBYTES = 1 << 20
@@ -125,7 +125,7 @@ def _decoded(
         trace,
         messages=messages,
         is_emulated=manifest.is_captures,
-        queued_segments=None if manifest.queued_nbytes is None else QUEUED_SEGMENTS,
+        queued_segments=None if manifest.queued_nbytes is None else SET_SEGMENTS,
         queued_nbytes=manifest.queued_nbytes,
         has_open_windows=manifest.has_open_windows,
     )

@@ -124,11 +124,16 @@ def test_pulls_written_at_once_leave_one_behind_the_other() -> None:
     assert [one.waited_ns for one in found] == [0, 0, 4 * MS, 8 * MS, 12 * MS]
 
 
-@pytest.mark.parametrize(("n_rounds", "apart_ms"), [(2, 0.06), (1, 0.0)])
+@pytest.mark.parametrize(
+    ("n_rounds", "between_ms", "apart_ms"),
+    [(2, (), 0.06), (1, (), 0.0), (2, (0.03, 0.09, 10.03, 10.09), 0.0)],
+)
 def test_what_a_library_takes_between_messages_is_seen_where_none_queued(
-    n_rounds: int, apart_ms: float
+    n_rounds: int, between_ms: tuple[float, ...], apart_ms: float
 ) -> None:
-    """In each round notices to three others leave an idle port; at 40 ms data queue.  Two times are few."""
+    """In each round notices to three others leave an idle port; at 40 ms data queue.  Two times are few, and
+    where data of other messages leave in between, nothing is seen.
+    """
     notices = [
         message(0, 1 + k, 100, at_ms, at_ms, at_ms)
         for number in range(n_rounds)
@@ -136,7 +141,7 @@ def test_what_a_library_takes_between_messages_is_seen_where_none_queued(
     ]
     pulls = [message(0, 1 + k, PULL_NBYTES, 40 + 4 * k, 40 + 4 * k, 90 + k) for k in range(3)]
     idle_ms = 40 - notices[-1].done[0] / MS
-    *_, first, second, third = ready_ms([*notices, *pulls], port(*range(40, 94, 2)))
+    *_, first, second, third = ready_ms([*notices, *pulls], port(*between_ms, *range(40, 94, 2)))
     assert first is None
     assert second == pytest.approx((idle_ms + apart_ms, idle_ms + 4))
     assert third == pytest.approx((idle_ms + 2 * apart_ms, idle_ms + 8))

@@ -40,13 +40,15 @@ QUEUED_NBYTES = QUEUED_SEGMENTS * 64 * 1024
 @dataclass(frozen=True)
 class HostPort:
     """`left_ns`: when packets left, in order; `since_ns`: since when the port had been busy then;
-    `free_ns`: until when it was, at least, if nothing else came; `rate`: bytes per ns.  `data` is by peer
-    (rank), `queued_nbytes` how much of a connection may wait in the port.
+    `free_ns`: until when it was, at least, if nothing else came; `large_ns`: when large packets left;
+    `rate`: bytes per ns.  `data` is by peer (rank), as far as it is known when that came, and
+    `queued_nbytes` how much of a connection may wait in the port.
     """
 
     left_ns: Times
     since_ns: Times
     free_ns: Times
+    large_ns: Times
     rate: float
     data: Mapping[int, Departures] = field(default_factory=dict)
     queued_nbytes: int = QUEUED_NBYTES
@@ -121,7 +123,7 @@ def port_of(left_ns: Times, nbytes: Times) -> HostPort | None:
     free_ns = left_ns + took_ns.astype(np.int64) + TIMER_LATE_NS
     begins = np.append(True, left_ns[1:] > free_ns[:-1])
     first = np.maximum.accumulate(np.where(begins, np.arange(len(left_ns)), 0))
-    return HostPort(left_ns, left_ns[first], free_ns, rate)
+    return HostPort(left_ns, left_ns[first], free_ns, left_ns[nbytes >= LEAST_NBYTES], rate)
 
 
 def _rate(left_ns: Times, nbytes: Times) -> float | None:

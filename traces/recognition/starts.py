@@ -166,8 +166,7 @@ def _apart_ns(operations: Sequence[Operation], ports: Mapping[int, HostPort]) ->
     found = []
     n_sent = sum(map(len, sent.values()))
     for rank, port in ports.items():
-        left_ns = [data.left_ns for data in port.data.values()]
-        busy_ns = np.sort(np.concatenate([*left_ns, np.array(done_ns[rank], np.int64)]))
+        busy_ns = np.sort(np.concatenate([port.large_ns, np.array(done_ns[rank], np.int64)]))
         for (one_ns, one), (next_ns, other) in pairwise(sorted(sent[rank])):
             if one == other or next_ns - one_ns > LIBRARY_NS:
                 continue
