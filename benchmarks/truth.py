@@ -26,6 +26,7 @@ from benchmarks.jobtruth import Truth, rates_of, truth_of
 from gradwire.planning import capturefabric
 from gradwire.traces.analysis.analysis import Analysis, analyse
 from gradwire.traces.analysis.exposure import Exposure
+from gradwire.traces.analysis.shares import iteration_times
 from gradwire.traces.groundtruth import read_logs
 from gradwire.traces.indexfiles import MANIFEST, index_path
 from gradwire.traces.reader import capture_paths, open_trace
@@ -69,13 +70,17 @@ def rows(
     if found is None:
         yield Row("iterations", "none", "", is_near=refused or bool(analysis.incomparable))
         return
-    said = _chosen(analysis.exposures, seen, found.n_warm_up)
+    number_of = {rank: whole.addresses.index(analysis.addresses[rank]) for rank in seen}  # whole's
+    said = {
+        (number_of[rank], iteration): one
+        for (rank, iteration), one in _chosen(analysis.exposures, seen, found.n_warm_up).items()
+    }
     if truth is not None:
         logged = {key: one for key, one in said.items() if key in truth.parts}
         yield from _against(found.time_ns, logged, truth, refused=refused, alone=alone)
     if alone and whole.shares is not None:
-        both = _chosen(whole.exposures, seen, whole.shares.n_warm_up)
-        usual_ns = median(e.time_ns for e in both.values()) if both else 0
+        both = _chosen(whole.exposures, tuple(number_of.values()), whole.shares.n_warm_up)
+        usual_ns = median(iteration_times(both.values()).values()) if both else 0
         yield _pair("iteration, all say", found.time_ns, usual_ns, MOST_ALONE, refused=refused)
         busy = _busy(list(said.values())), _busy(list(both.values()))
         yield _points("busy, all say", *busy, MOST_ALONE, refused=refused)

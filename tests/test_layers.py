@@ -142,7 +142,7 @@ DOORS: dict[str, set[str]] = {
     "traces/packets/verify.py": {"asyncio"},  # pyshark talks to tshark by it
     "traces/memory.py": {"read_text", "resource"},  # and a limit of this process
     "traces/plugins.py": {"importlib"},  # what installed packages add
-    "traces/packets/openfile.py": {"is_file", "memmap", "open"},
+    "traces/packets/openfile.py": {"is_file", "memmap", "open", "select"},
     "traces/reader.py": {
         "exists",
         "is_dir",

@@ -8,6 +8,7 @@ import numpy as np
 from gradwire.traces.framing.frames import ALLREDUCE, UNKNOWN_TAG, Found, Framing, Reading
 from gradwire.traces.framing.framings import Choice, framings
 from gradwire.traces.framing.gloo_framing import Gloo
+from gradwire.traces.framing.grpc_framing import Grpc
 from gradwire.traces.framing.messages import Messages, collect, no_messages, reranked
 from gradwire.traces.framing.plain import Plain
 from gradwire.traces.framing.setups import Store
@@ -61,7 +62,7 @@ def decoded(
     seen_hosts: list[str] = []
     partly = ""
     try:
-        check_all_seen(messages, vantages)
+        check_all_seen(messages, vantages, all_connect=not isinstance(framing, Grpc))
     except BadTrace as error:
         seen_hosts = _hosts_seen_whole(messages, vantages)
         if not seen_hosts:

@@ -123,6 +123,16 @@ def test_a_worker_of_which_nothing_is_seen_is_named_unless_its_own_file_is_there
     check_all_seen(quiet, [ADDRESSES[0], ADDRESSES[3]])
 
 
+def test_hosts_that_connect_only_where_they_exchange_may_have_done_so_with_others() -> None:
+    """A gRPC worker's capture shows its servers, and nothing of the other workers that these serve."""
+    both = messages([(1, 0), (0, 1)], "send", addresses=ADDRESSES[:2])
+    check_all_seen(both, ADDRESSES[1:2])
+    with pytest.raises(BadTrace, match=r"with whom else 10\.0\.0\.1 exchanged .*: add the captures of 10"):
+        check_all_seen(both, ADDRESSES[1:2], all_connect=False)
+    check_all_seen(both, ADDRESSES[:2], all_connect=False)
+    check_all_seen(both, [None], all_connect=False)
+
+
 def test_ranks_of_a_larger_job_are_numbered_anew_and_that_is_said() -> None:
     said = {address: {2 * number} for number, address in enumerate(ADDRESSES)}
     order, note = inferred_order(messages([(1, 0), (2, 0), (3, 0)], "send"), None, said)

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from gradwire.traces.recognition.iterations import label
 from gradwire.traces.recognition.operation import Operation
 from gradwire.traces.recognition.servers import servers_of
@@ -67,6 +69,19 @@ def test_where_no_rank_sends_twice_to_another_the_smaller_side_serves() -> None:
     sends += [message(w, s, COMPUTE_NS) for s in (0, 1) for w in range(2, 5)]
     sends += [message(s, w, 2 * COMPUTE_NS) for s in (0, 1) for w in range(2, 5)]
     assert servers_of(sends) == ({0, 1}, {2, 3, 4})
+
+
+@pytest.mark.parametrize("synchronous", [True, False])
+@pytest.mark.parametrize("n_servers", [1, 2, 3])
+def test_any_hosts_captures_show_the_same_servers_as_all_together(n_servers: int, synchronous: bool) -> None:
+    """Of two servers, one worker's capture shows what a server's of two workers would."""
+    servers, workers = range(n_servers), range(n_servers, n_servers + 4)
+    whole = training(servers, workers, 5, synchronous=synchronous)
+    for some in ({0}, {n_servers}, {n_servers, n_servers + 1}, {0, n_servers}, set(servers), set(workers)):
+        seen = [send for send in whole if {send.src, send.dst} & some]
+        found = servers_of(seen, n_servers + 4, some)
+        there = {send.src for send in seen}
+        assert found == (there & set(servers), there & set(workers)), some
 
 
 def test_a_coordinator_that_talks_a_little_to_all_changes_nothing() -> None:

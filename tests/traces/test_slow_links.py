@@ -117,6 +117,16 @@ def test_parameter_servers_take_as_long_as_their_workers_say() -> None:
     assert found.time_ns == pytest.approx(float(np.median(times)), rel=0.02)
 
 
+@pytest.mark.parametrize("rank", range(6))
+def test_one_host_of_parameter_servers_tells_pushes_from_pulls_as_all_together_do(rank: int) -> None:
+    """Two servers, four workers: a worker exchanges with two ranks, as a server of two workers would."""
+    seen = job(SERVERS, capture_of(SERVERS, rank))
+    assert seen.labels.servers == ((rank,) if rank < 2 else (0, 1))
+    roles = {(o.src, o.dst, role) for o, role in zip(seen.operations, seen.labels.roles, strict=True)}
+    assert {role for src, _, role in roles if src < 2} - {"other"} == {"pull"}
+    assert {role for src, _, role in roles if src >= 2} - {"other"} == {"push"}
+
+
 def capture_of(sample: str, rank: int) -> str:
     return f"h{rank}.pcap.gz" if sample.startswith("slow") else f"h{rank}.pcap"
 

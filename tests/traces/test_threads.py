@@ -3,9 +3,10 @@
 import os
 import resource
 import subprocess
+from _thread import interrupt_main
 from contextlib import suppress
 from pathlib import Path
-from threading import Barrier, Event, Thread, get_ident
+from threading import Barrier, Event, Thread, Timer, get_ident
 from time import monotonic, sleep
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from gradwire.emu.interpreter import python
 from gradwire.traces import threads
 from gradwire.traces.analysis.analysis import analyse_trace, to_json
+from gradwire.traces.packets.capture import read_capture
 from gradwire.traces.reader import open_captures
 from gradwire.traces.threads import in_threads
 
@@ -131,7 +133,24 @@ def test_an_interrupt_ends_the_reading_of_a_pipe(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         end = opened_for_writing(pipe, process)  # when it is read; nothing comes
         process.terminate()
-        out, _ = process.communicate(timeout=10)
-        os.close(end)
+        try:
+            out, _ = process.communicate(timeout=10)
+        finally:
+            os.close(end)
     assert process.returncode == 130
     assert b"Traceback" not in out
+
+
+def test_an_interrupt_just_before_the_reading_of_a_pipe_ends_it_too(tmp_path: Path) -> None:
+    """Nothing breaks the read off then."""
+    pipe = tmp_path / "a.pcap"
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDWR)
+    interrupt, hang_up = Timer(0.3, interrupt_main), Timer(8, os.close, [end])
+    interrupt.start()
+    hang_up.start()
+    with pytest.raises(KeyboardInterrupt):
+        read_capture(pipe)
+    assert hang_up.is_alive()
+    hang_up.cancel()
+    os.close(end)

@@ -1,6 +1,7 @@
 """Opens files to read: plain files, pipes, gzip and zstd."""
 
 from pathlib import Path
+from select import select
 from types import TracebackType
 from typing import Any, Self
 
@@ -28,7 +29,12 @@ class Opened:
         self.path = path
         self.fault = ""
         self._file = path.open("rb")
-        self._codec = _CODECS.get(self._file.peek(2)[:2])
+        try:
+            self._await()
+            self._codec = _CODECS.get(self._file.peek(2)[:2])
+        except BaseException:
+            self._file.close()
+            raise
         self._source: Any = _unpacking(self._file, self._codec) if self._codec else None
         self._left = memoryview(b"")
         self.is_plain = path.is_file() and not self._codec
@@ -52,12 +58,19 @@ class Opened:
         place = np.empty(nbytes, np.uint8)
         view, filled = place.data, 0
         while filled < nbytes:
+            if not self.is_plain:
+                self._await()
             came = self._unpacked(view[filled:]) if self._codec else self._file.readinto(view[filled:])
             if not came:
                 break
             filled += came
         place.flags.writeable = False
         return place[:filled]
+
+    def _await(self) -> None:
+        """Until a pipe has bytes or has ended: an interrupt just before a read does not break it off."""
+        while not select([self._file], [], [], 1)[0]:
+            pass
 
     def _unpacked(self, view: memoryview) -> int:
         """Always in steps of one size, so that what is lost at a fault depends on the file alone."""

@@ -85,12 +85,13 @@ def inferred_order(
     return order, f"ranks: {same}, by {', '.join(agreeing)}"
 
 
-def check_all_seen(messages: Messages, vantages: Sequence[str | None]) -> None:
-    """Raise BadTrace if hosts whose own captures are missing talked to each other unseen.
+def check_all_seen(messages: Messages, vantages: Sequence[str | None], *, all_connect: bool = True) -> None:
+    """Raise BadTrace if hosts whose own captures are missing talked to each other unseen, or may have.
 
     `vantages` are the hosts whose files are there; None stands for a capture of many, as at a switch.
     What shows it: a collective in which some host never sends or never receives, or, with a parameter server,
-    a host of which nothing but the set-up is seen.
+    a host of which nothing but the set-up is seen.  Unless `all_connect`, each rank to each other one, a host
+    without a capture may have exchanged more with hosts that nothing shows.
     """
     absent = [address for address in messages.addresses if address not in vantages]
     advice = f"add the captures of {show_first(absent, MOST_NAMED)}"
@@ -109,6 +110,9 @@ def check_all_seen(messages: Messages, vantages: Sequence[str | None]) -> None:
             f"the ranks are groups that reduce only among themselves, {groups}: give the captures of "
             f"one group"
         )
+    if absent and not all_connect and None not in vantages:
+        hosts = show_first(absent, MOST_NAMED)
+        raise BadTrace(f"these files do not show with whom else {hosts} exchanged messages: {advice}")
     for name, does, lacking in _lacking(data, absent):
         hosts = show_first([messages.addresses[i] for i in lacking], MOST_NAMED)
         raise BadTrace(f"in these files no {name} shows data {does} {hosts}: {advice}")

@@ -68,7 +68,7 @@ def find_job(trace: Trace) -> Job:
         raise NoTraining(
             trace.name, f"it holds no complete collective or message{found_out}: capture for longer"
         )
-    labels = label(found)
+    labels = label(found, trace.n_ranks, trace.seen_from)
     notes = [*trace.notes, *labels.notes, *notes]
     return Job(
         trace=trace,

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from statistics import median
 
 from gradwire.traces.recognition.operation import Operation
@@ -12,20 +12,28 @@ CLEARLY_LESS = 0.8
 CLEARLY_LONGER = 3
 
 
-def servers_of(sends: Sequence[Operation]) -> tuple[set[int], set[int]] | None:
+def servers_of(
+    sends: Sequence[Operation], n_ranks: int = 0, seen_from: Collection[int] = ()
+) -> tuple[set[int], set[int]] | None:
     """Servers and workers: the sides of the two-sided graph of who sends to whom; None if it has no two.
 
     A worker sends when it has heard from all of its servers; a server may answer one worker before it hears
     from the others.  Where both wait for all, the side that takes clearly longer between what it receives and
     what it sends computes: the workers.  Else the smaller side serves; of equal ones the first sender's.
+
+    `seen_from` are the ranks whose captures are there (none: all `n_ranks`).  Where all of these are on one
+    side, what the other waits for is not seen, and who exchanges nothing with them is of their side.
     """
     sides = _sides(sends)
     if sides is None:
         return None
     if not {(send.dst, send.src) for send in sends} & {(send.src, send.dst) for send in sends}:
         return None  # nobody answers
-    one, other = sorted(sides, key=lambda half: (len(half), sends[0].src not in half))
-    if len(one) == 1:
+    is_one_sided = any(side.issuperset(seen_from) for side in sides) and bool(seen_from)
+    n_silent = n_ranks - sum(map(len, sides)) if is_one_sided else 0
+    n_of = [len(side) + n_silent * side.issuperset(seen_from) for side in sides]
+    one, other = (sides[i] for i in sorted((0, 1), key=lambda i: (n_of[i], sends[0].src not in sides[i])))
+    if len(one) == 1 or is_one_sided:
         return one, other
     waits_one, gap_one, n_one = _waiting(sends, one, other)
     waits_other, gap_other, n_other = _waiting(sends, other, one)
