@@ -1,6 +1,7 @@
 """What is true of a captured job: by the logs of its ranks, and by the fabric in the capture's manifest.
 
-The iterations with their parts and buckets come from the logs.  A host's rate is the slowest link between it
+The iterations with their parts and buckets come from the logs; how long a rank computed is worked out here on
+its own, not by `traces.groundtruth`.  A host's rate is the slowest link between it
 and those that it exchanges most with, by the manifest.
 """
 
@@ -14,7 +15,7 @@ from pathlib import Path
 from gradwire.planning import capturefabric
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.traces.analysis.analysis import Analysis
-from gradwire.traces.groundtruth import PULL_DONE, PUSH_BEGINS, RankLog
+from gradwire.traces.groundtruth import BUCKET_DONE, BUCKET_READY, PULL_DONE, PUSH_BEGINS, RankLog
 from gradwire.traces.indexfiles import MANIFEST
 
 LEAST_FULL = 0.65  # of the time in which a rank communicates by its log: else its link bounded nothing
@@ -24,8 +25,9 @@ LARGE = 0.1  # of what a rank exchanges with its busiest peer: less bounds nothi
 
 @dataclass(frozen=True)
 class Part:
-    """One rank's iteration by its log, from the end of the one before: until its last bucket was ready, of
-    that with one in flight, and after it, until the last rank had begun.
+    """One rank's iteration by its log, from the end of the one before: `compute_ns` until its last bucket was
+    ready, of that `hidden_ns` with a bucket in flight, and after it `wait_ns` while some rank had not begun
+    what was in flight.
     """
 
     time_ns: int
@@ -54,13 +56,13 @@ def _of_buckets(logs: Sequence[RankLog]) -> Truth:
     buckets: dict[int, tuple[int, ...]] = {}
     for log in logs:
         for event in log.events:
-            if event.k == "bucket_ready":
+            if event.k == BUCKET_READY:
                 ready[log.rank, event.it][event.b] = event.t
-            elif event.k == "bucket_done":
+            elif event.k == BUCKET_DONE:
                 done[log.rank, event.it][event.b] = event.t
         sizes: defaultdict[int, list[int]] = defaultdict(list)
         for event in log.events:
-            if event.k == "bucket_ready":
+            if event.k == BUCKET_READY:
                 sizes[event.it].append(event.n)
         buckets |= {iteration: tuple(some) for iteration, some in sizes.items()}
     latest = {
@@ -111,8 +113,9 @@ def _of_workers(logs: Sequence[RankLog]) -> Truth:
 
 
 def rates_of(folder: Path, analysis: Analysis, truth: Truth | None) -> dict[str, float]:
-    """The slowest link between each host and those that it exchanges most with; none for a host that could
-    have sent, or received, all of an iteration in less than two thirds of the time that it took.
+    """The slowest link between each host and those that it exchanges most with; none for a host
+    whose link a ring's bytes of all buckets would fill for less than LEAST_FULL of the time in which it
+    communicates.  Jobs without buckets are not judged so.
     """
     path = folder / MANIFEST
     if not path.is_file() or not analysis.addresses:

@@ -111,7 +111,9 @@ def manifest(plan: Plan, options: RunOptions, plan_file: Path) -> dict[str, Any]
         "transport": asdict(plan.transport),
         "checksum_and_segmentation_offload": offloads,
         "host_sysctls": host_sysctls(plan.transport, plan.fabric.mtu_nbytes),
-        "host_route": host_route(plan.fabric, plan.transport, sets_tcp=offloads and not plan.losses),
+        "host_route": host_route(
+            plan.fabric, plan.transport, checksum_offload=offloads, loses=bool(plan.losses)
+        ),
     }
 
 

@@ -52,7 +52,7 @@ def main(folder: Path, channel: Channel | None = None) -> None:
             options.switch != "ovs",
             windows,
             part,
-            sets_tcp=not plan.losses,
+            loses=bool(plan.losses),
         )
         more = _controller_options(options, folder)
         emulation = stack.enter_context(

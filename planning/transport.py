@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gradwire.planning.fabrics.fabric import ETHERNET_NBYTES, Fabric
 from gradwire.planning.fabrics.paths import access_switch, distances
+from gradwire.traces.tcpmemory import SEGMENT_OVERHEAD_NBYTES, SMALL_QUEUE_SEGMENTS
 
 TCP_HEADERS_NBYTES = 20 + 20 + 12  # IPv4, TCP and its timestamp option (RFC 7323, appendix A)
 
@@ -24,16 +25,9 @@ MIN_RCVBUF_NBYTES = 128 * 1024
 MAX_RCVBUF_NBYTES = 4 * 1024 * 1024
 MAX_GSO_NBYTES = 64 * 1024
 MIN_UNSENT_NBYTES = 256 * 1024
-# Of each connection in queues, anywhere in the fabric.  Linux's own rule is two, or what the connection may
-# send in a millisecond, which depends on its window and its round trips so far.  With three a port at 1 Gb/s
-# keeps 98.6 % of its rate, with two 97 %: the processors are late at times.
-SMALL_QUEUE_SEGMENTS = 3
 # Ten times a window in a round trip (tcp_pacing_ca_ratio, emu.network.net) is 2.6 MB at 100 Mb/s: three
 # segments in a millisecond while that is shorter than 40 ms.  With eight windows it may be 300 ms long.
 PACES = 8
-# struct sk_buff, skb_shared_info and room for headers (`SKB_TRUESIZE` in linux/skbuff.h): 256, 320, and 256
-# to 320.  With 796 to 898 a sender waits until 10 segments of 4,344 bytes have left its 128 KiB, as measured.
-SEGMENT_OVERHEAD_NBYTES = 864
 HEADROOM_NBYTES = 320 + 1  # of the largest segment, for headers (`sk_setup_caps` in net/core/sock.c)
 
 

@@ -4,7 +4,8 @@ Each change is put into the fluid model by itself.  The model gives the time of 
 and without it; the difference is the saving.  Asynchronous servers are modelled from the first iteration on:
 in which order workers come is decided as they begin, and if all began at once in the middle of a training,
 they would come in one that it never took.  What the model leaves out of an iteration (what hosts take for
-each message, queues) is taken to stay as it is, so a saving is never scaled up by it.
+each message, queues) is taken to stay as it is, so a saving is never scaled up by it; where the model takes
+longer than was measured, it is scaled down.
 
 A saving has an error bar.  It is as different as the capture leaves it open when ranks were ready to send,
 and further by the model's own error: of the saving, where the same sends cross the same links; of all
@@ -21,10 +22,11 @@ from typing import TYPE_CHECKING
 
 from gradwire import COMMAND
 from gradwire.results.candidates import LEAST_SAVED, LateRank, late_rank, network_changes, rank_change
-from gradwire.results.trials import AS_CAPTURED, Base, Kind, Modelled, Trial, modelled
+from gradwire.results.trials import Base, Kind, Modelled, Trial, modelled
 from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.shares import Shares
 from gradwire.traces.framing.plain import Plain
+from gradwire.traces.schedules.names import AS_CAPTURED
 from gradwire.traces.units import show_s
 from gradwire.traces.workload import Message, Workload, has_lock
 
@@ -35,10 +37,12 @@ LEAST_EXPLAINED, MOST_EXPLAINED = 0.5, 1.15  # of the measured iteration by the 
 MOST_ITERATIONS = 3  # of which the first is only there for the others to follow it
 # Of a job with a lock.  Its workers find their order in the first four to six.
 MOST_LOCKED, ALIKE = 12, 0.05  # of the median: such iterations are like the later ones
+NETWORK = "What faster links, other algorithms or other fabrics would save is not known"
 BEGAN_LATE = (
-    "Links, algorithms, fabrics: the capture has no set-up, so it may have begun late, and the order in "
-    "which workers came to the servers was decided before"
+    f"{NETWORK}: the capture has no set-up, so it may have begun after the workers had found the order in "
+    "which they come to the servers"
 )
+COMPANY = f"{NETWORK}: other jobs used the fabric at the same time, and the model has this job alone"
 MOST_SENDS = 20_000  # of these iterations: the model takes 60 µs for each, and 8 changes are tried
 QUICK_SENDS = 3_000
 REPLAYED_BPS = 200_000_000  # of the hosts' links: what is faster, a machine of two processors cannot replay
@@ -81,9 +85,6 @@ class Advice:
     not_said: tuple[str, ...]
 
 
-COMPANY = "Links, algorithms, fabrics: other jobs used the fabric at the same time, which no model of one has"
-
-
 def advise(
     analysis: Analysis,
     workload: Callable[[], Workload],
@@ -105,11 +106,11 @@ def advise(
     if refused := tuple(_refusals(analysis)):
         return Advice(round(shares.time_ns), None, (), "", "No change was tried.", (), refused)
     late = late_rank(analysis)
-    spec, whence, why_not = ("", "", (COMPANY,)) if had_company else _where(analysis, fabric)
+    spec, fabric_from, why_not = ("", "", (COMPANY,)) if had_company else _model_fabric(analysis, fabric)
     if late.why_not:
-        why_not = (f"A late rank: {late.why_not}", *why_not)
+        why_not = (f"A late rank is not among the changes: {late.why_not}", *why_not)
     if late.why_not and (not spec or shares.exposed + shares.wait < LEAST_SAVED):
-        return _nothing(shares, why_not)
+        return _without_model(shares, why_not)
     job = workload()
     iterations, n_before = _chosen(analysis), 1
     if has_lock(job.items) and min(job.iterations) >= 0:
@@ -117,9 +118,9 @@ def advise(
     elif has_lock(job.items):
         iterations, n_before = _from_the_beginning(analysis, job)
     if late.why_not and not spec:
-        return _nothing(shares, why_not)
+        return _without_model(shares, why_not)
     base = Base(job, spec or _star(len(analysis.addresses), FASTEST), not spec, iterations, n_before, words)
-    return _advice(base, analysis, late, whence, why_not, step)
+    return _advice(base, analysis, late, fabric_from, why_not, step)
 
 
 def _refusals(analysis: Analysis) -> Iterator[str]:
@@ -131,22 +132,21 @@ def _refusals(analysis: Analysis) -> Iterator[str]:
         yield f"{reason[0].upper()}{reason[1:]}, so no model of the job can be trusted"
 
 
-def _where(analysis: Analysis, fabric: "Fabric | None") -> tuple[str, str, tuple[str, ...]]:
+def _model_fabric(analysis: Analysis, fabric: "Fabric | None") -> tuple[str, str, tuple[str, ...]]:
     """The fabric of the model, where it is from, and what cannot be said; no spec if nothing is known."""
     bound = analysis.job_bound
     if fabric is not None and fabric.family == "file":
-        return "", "", ("Links, algorithms, fabrics: the capture's fabric is from a file; give it to plan",)
+        why_not = f"{NETWORK}: the capture's fabric was a YAML file. Compare others with {COMMAND} plan"
+        return "", "", (why_not,)
     if fabric is not None:
-        no_link = () if bound.bound == "link" else (f"Faster links: {bound.evidence}",)
-        return fabric.spec, "the capture's own fabric", no_link
+        why_not = f"What faster links would save is not known: {bound.evidence}"
+        return fabric.spec, "the capture's own fabric", () if bound.bound == "link" else (why_not,)
     if bound.bound != "link" or bound.rate_bps is None:
-        return (
-            "",
-            "",
-            (f"Links, algorithms, fabrics: the capture does not name its fabric, and {bound.evidence}",),
-        )
-    whence = "assumed: the capture does not name its fabric, so a star of links at the rate that bounded it"
-    return _star(len(analysis.addresses), f"{float(f'{bound.rate_bps:.2g}'):.0f}"), whence, ()
+        return "", "", (f"{NETWORK}: the capture does not name its fabric, and {bound.evidence}",)
+    fabric_from = (
+        "assumed: the capture does not name its fabric, so a star of links at the rate that bounded it"
+    )
+    return _star(len(analysis.addresses), f"{float(f'{bound.rate_bps:.2g}'):.0f}"), fabric_from, ()
 
 
 def _star(n_hosts: int, rate: str) -> str:
@@ -187,7 +187,7 @@ def _from_the_beginning(analysis: Analysis, job: Workload) -> tuple[tuple[int, .
     return tuple(numbers), min(max(1, next(alike, 1)), max(1, count - 1))
 
 
-def _nothing(shares: Shares, not_said: tuple[str, ...]) -> Advice:
+def _without_model(shares: Shares, not_said: tuple[str, ...]) -> Advice:
     """What needs no model."""
     nothing = "No saving can be worked out"
     if shares.exposed + shares.wait < LEAST_SAVED:
@@ -197,71 +197,93 @@ def _nothing(shares: Shares, not_said: tuple[str, ...]) -> Advice:
 
 
 def _advice(
-    base: Base, analysis: Analysis, late: LateRank, whence: str, not_said: tuple[str, ...], step: Step
+    base: Base, analysis: Analysis, late: LateRank, fabric_from: str, not_said: tuple[str, ...], step: Step
 ) -> Advice:
     shares = analysis.shares
     assert shares
     from gradwire.planning.experiment import Experiment, schedule_of
+    from gradwire.planning.refused import Refused
 
     time_ns = round(shares.time_ns)
     n_sends = len(schedule_of(Experiment(base.workload, "", iterations=base.iterations), AS_CAPTURED).sends)
     if n_sends > MOST_SENDS:
-        reason = f"{n_sends:,} sends are too many to try changes on while you wait: use gradwire plan"
+        reason = f"{n_sends:,} sends are too many to try changes on while you wait: use {COMMAND} plan"
         return Advice(time_ns, None, base.iterations, "", "No change was tried.", (), (reason,))
-    before = modelled(base, Trial("fabric", "", base.spec))
-    if before is None or before.early_s <= 0:
-        reason = "Anything: the model makes nothing of these iterations on this fabric"
+    try:
+        before = modelled(base, Trial("fabric", "", base.spec))
+        reason = "" if before.early_s > 0 else "by the model they take no time"
+    except Refused as error:
+        reason = str(error)
+    if reason:
+        reason = f"The iterations cannot be modelled on {base.spec}: {reason}"
         return Advice(time_ns, None, base.iterations, "", "No change was tried.", (), (*not_said, reason))
-    before_s = before.early_s
-    explained = before_s * 1e9 / time_ns
-    said, trials = not_said, list[Trial]()
-    if not base.alone and not LEAST_EXPLAINED <= explained <= MOST_EXPLAINED:
-        took = f"{show_s(before_s)} for an iteration that took {show_s(time_ns / 1e9)}"
-        said += (f"Links, algorithms, fabrics: the model gives {took}: its savings could not be trusted",)
-    elif not base.alone:
+    doubts, trials = _doubts(base, analysis, before), list[Trial]()
+    if not base.computing_only and _explains(before, time_ns):
         trials += network_changes(base, analysis)
     if not late.why_not:
         trials.append(rank_change(base, late))
-    if abs(before.late_s - before_s) > LEAST_SAVED * before_s:
-        times = f"{show_s(before_s)} if as early as can be and {show_s(before.late_s)} if as late"
-        said += (f"When ranks were ready to send: by the model an iteration takes {times}",)
     changes: list[Proposal] = []
     for number, trial in enumerate(trials, start=1):
         if (one := _change(base, trial, before, time_ns)) is not None and one.saved_low_ns > 0:
             changes.append(one)
         elif one is not None:
-            low, high = show_s(one.saved_low_ns / 1e9), show_s(one.saved_high_ns / 1e9)
-            said += (f"Whether this saves anything: {one.what}; by the model {low} to {high} an iteration",)
+            between = f"{show_s(one.saved_low_ns / 1e9)} to {show_s(one.saved_high_ns / 1e9)}"
+            doubts.append(
+                f"Whether this helps is not known: {one.what}. By the model it saves {between} an iteration"
+            )
         if n_sends > QUICK_SENDS:
             step(number, len(trials))
     changes.sort(key=lambda one: -one.saved_ns)
-    if analysis.shape is not None and analysis.shape.kind == "allreduce" and not base.alone:
-        said += (
-            "Other bucket sizes: a capture shows when a bucket was sent, not when each gradient was ready",
-        )
     return Advice(
         time_ns=time_ns,
-        model_ns=round(before_s * 1e9),
+        model_ns=round(before.early_s * 1e9),
         iterations=base.iterations,
         fabric=base.spec,
-        summary=_summary(base, shares, before_s, whence, changes),
+        summary=_summary(base, shares, before.early_s, fabric_from, changes),
         changes=tuple(changes),
-        not_said=said,
+        not_said=(*not_said, *doubts),
     )
 
 
-def _summary(base: Base, shares: Shares, before_s: float, whence: str, changes: Sequence[Proposal]) -> str:
+def _explains(before: Modelled, time_ns: int) -> bool:
+    """Whether the model of the job as it was is near enough to what was measured to be believed."""
+    return LEAST_EXPLAINED <= before.early_s * 1e9 / time_ns <= MOST_EXPLAINED
+
+
+def _doubts(base: Base, analysis: Analysis, before: Modelled) -> list[str]:
+    """What the model of the job as it was cannot tell."""
+    shares = analysis.shares
+    assert shares
+    early, late = show_s(before.early_s), show_s(before.late_s)
+    doubts = []
+    if not base.computing_only and not _explains(before, round(shares.time_ns)):
+        took = f"{early} for an iteration that took {show_s(shares.time_ns / 1e9)}"
+        doubts.append(f"{NETWORK}: the model gives {took}, which is too far off to trust")
+    if abs(before.late_s - before.early_s) > LEAST_SAVED * before.early_s:
+        takes = f"by the model an iteration takes {early} if as early as possible, {late} if as late"
+        doubts.append(f"The capture does not show when ranks were ready to send: {takes}")
+    if analysis.shape is not None and analysis.shape.kind == "allreduce" and not base.computing_only:
+        doubts.append(
+            "What other bucket sizes would save is not known: a capture shows when a bucket was sent, not "
+            "when each gradient was ready"
+        )
+    return doubts
+
+
+def _summary(
+    base: Base, shares: Shares, before_s: float, fabric_from: str, changes: Sequence[Proposal]
+) -> str:
     measured = show_s(shares.time_ns / 1e9)
     some = (
         f"iterations {base.iterations[0]} to {base.iterations[-1]}"
         if len(base.iterations) > 1
         else (f"iteration {base.iterations[0]}")
     )
-    if base.alone:
+    if base.computing_only:
         model = f"of {some}, at most: as if communication took no time"
     else:
         model = (
-            f"of {some} on {base.spec} ({whence}): {show_s(before_s)} where {measured} were measured; "
+            f"of {some} on {base.spec} ({fabric_from}): {show_s(before_s)} where {measured} were measured; "
             "the rest is taken to stay as it is"
         )
     if changes:
@@ -275,13 +297,17 @@ def _summary(base: Base, shares: Shares, before_s: float, whence: str, changes: 
 def _change(base: Base, trial: Trial, before: Modelled, time_ns: int) -> Proposal | None:
     """None for one that saves next to nothing, or makes no sense on this fabric."""
     from gradwire.planning.model.expected import MODEL_ERROR
+    from gradwire.planning.refused import Refused
 
-    after = modelled(base, trial)
-    # In ns, of a model that takes longer than the iteration did.
-    least = 1e9 * min(1.0, time_ns / 1e9 / before.early_s)
-    saved_s = 0.0 if after is None else before.early_s - after.early_s
-    saved_ns = round(saved_s * least)
-    if after is None or saved_ns < LEAST_SAVED * time_ns:
+    try:
+        after = modelled(base, trial)
+    except Refused:
+        return None
+    # A model that takes longer than the iteration did saves in proportion; a shorter one is not scaled up.
+    ns_per_model_s = 1e9 * min(1.0, time_ns / 1e9 / before.early_s)
+    saved_s = before.early_s - after.early_s
+    saved_ns = round(saved_s * ns_per_model_s)
+    if saved_ns < LEAST_SAVED * time_ns:
         return None
     both_s = sorted((saved_s, before.late_s - after.late_s))
     is_another = trial.kind in {"algorithm", "fabric"}
@@ -292,8 +318,8 @@ def _change(base: Base, trial: Trial, before: Modelled, time_ns: int) -> Proposa
         time_ns=time_ns - saved_ns,
         saved_ns=saved_ns,
         saved_share=saved_ns / time_ns,
-        saved_low_ns=round((both_s[0] - errors_s[0]) * least),
-        saved_high_ns=min(time_ns, round((both_s[1] + errors_s[1]) * least)),
+        saved_low_ns=round((both_s[0] - errors_s[0]) * ns_per_model_s),
+        saved_high_ns=min(time_ns, round((both_s[1] + errors_s[1]) * ns_per_model_s)),
         command=_command(base, trial),
     )
 

@@ -9,8 +9,8 @@ from gradwire.planning.model.loads import LinkLoad, PlanLoad, by_severity
 from gradwire.planning.model.wire import payload_nbytes
 from gradwire.planning.plan import Flow, Plan
 from gradwire.results.planfigures import PlanFigures
-from gradwire.results.row import asked_nbytes
 from gradwire.results.rowchoices import cell_name
+from gradwire.results.schedulesizes import asked_nbytes
 
 
 @dataclass(frozen=True, slots=True)

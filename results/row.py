@@ -1,14 +1,11 @@
 """The result of a run as one row, with the names that `--json` prints (docs/schemas.md, "rows")."""
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
-
-import numpy as np
 
 from gradwire.emu.aggregation.figures import AggregationRow
 from gradwire.emu.records import Repeat
@@ -19,15 +16,14 @@ from gradwire.planning.plan import ADAPTIVE, Plan
 from gradwire.results.limits import Limit
 from gradwire.results.planfigures import PlanFigures
 from gradwire.results.rowchoices import Choices, cell_name, planned_choices
+from gradwire.results.schedulesizes import asked_nbytes, busbw_nbytes, collective_of, replaced_pushes
 from gradwire.results.verdict import Verdict, counted
 from gradwire.traces.files import write_whole
 from gradwire.traces.iterationtimes import IterationTime
 from gradwire.traces.schedules.dtypes import FLOAT32, DType
 from gradwire.traces.schedules.kinds import CollectiveKind
-from gradwire.traces.schedules.names import BY_COLLECTIVE, Pace
+from gradwire.traces.schedules.names import Pace
 from gradwire.traces.schedules.outbox import FIFO, Order
-from gradwire.traces.schedules.schedule import Schedule
-from gradwire.traces.schedules.sends import totals
 
 REFUSED = "refused"
 
@@ -67,12 +63,13 @@ class JobTime:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One cell of a matrix.  `bytes` is the sum of the operations' sizes, on the wire; a refused cell has no
-    figures.  `collective` is what all operations are, None where they differ or are messages.  `dtype` is the
-    type of what is added up; each send left `send_delay_s` after it might.  `pace` is
-    None where the algorithm went on as it does by itself.  `hosts`,
-    `host_rates_bps` and `inner_rates_bps` (of the hosts' cables, and of those between switches, ascending)
-    are the fabric's.
+    """One cell of a matrix; a refused cell has no figures.
+
+    `bytes` is the sum of the operations' sizes in the type in which they are sent: of collectives what each
+    rank holds.  `collective` is what all operations are, None where they differ or are messages.  `dtype` is
+    the type of what is added up; each send left `send_delay_s` after it might.  `pace` is None where the
+    algorithm went on as it does by itself.  `hosts`, `host_rates_bps` and `inner_rates_bps` (of the hosts'
+    cables, and of those between switches, ascending) are the fabric's.
 
     `ratio` is the median time over `bound_s` (alpha 0, nominal rate times payload efficiency),
     `ratio_predicted` that over `predicted_s` (the model of the plan's own paths, calibrated host times
@@ -242,8 +239,8 @@ def row(
     good = counted(repeats)
     times = Spread.of([repeat.time_s for repeat in good])
     nbytes = asked_nbytes(plan.schedule)
-    bus_nbytes = max(busy_nbytes(plan.schedule, ranks) for ranks in plan.schedule.jobs)
-    pushed = _pushes(plan.schedule)
+    bus_nbytes = max(busbw_nbytes(plan.schedule, ranks) for ranks in plan.schedule.jobs)
+    pushed = replaced_pushes(plan.schedule)
     collective = not pushed and all(op.kind != "message" for op in plan.schedule.ops)
     return Row(
         fabric=plan.fabric.spec,
@@ -322,58 +319,6 @@ def exposed_s_of(repeats: Sequence[Repeat]) -> float | None:
     """The median over all iterations of what no computing hides of one; None if there are none."""
     exposed_s = [time_s for repeat in repeats for time_s in repeat.exposed_s]
     return median(exposed_s) if exposed_s else None
-
-
-def collective_of(schedule: Schedule) -> CollectiveKind | None:
-    """The kind of collective that a schedule does; None if it does several, or sends messages."""
-    pushes = _pushes(schedule)
-    kinds = {
-        "allreduce" if number in schedule.stages else "message" if number in pushes else op.kind
-        for number, op in enumerate(schedule.ops)
-        if op.kind != "compute"
-    }
-    return next((kind for kind in BY_COLLECTIVE if kinds == {kind}), None)
-
-
-def asked_nbytes(schedule: Schedule) -> int:
-    """The sum of the operations' sizes.  A reduce that switches do counts as the pushes that it replaces: a
-    parameter server's job is as large whoever adds it up.
-    """
-    pushes = _pushes(schedule)
-    return sum(op.asked_nbytes * pushes.get(number, 1) for number, op in enumerate(schedule.ops))
-
-
-def _pushes(schedule: Schedule) -> dict[int, int]:
-    """How many pushes each reduce that switches do replaces."""
-    return {
-        each.op: len(each.givers) for each in schedule.aggregations if schedule.ops[each.op].kind == "reduce"
-    }
-
-
-def busy_nbytes(schedule: Schedule, ranks: Sequence[int]) -> float:
-    """The bytes of NCCL's busbw: what the host links of a job's ranks must carry, whatever the algorithm.
-
-    A collective counts `Contract.busbw_nbytes`; messages count those of the rank that sends or receives the
-    most.  Pushes to a parameter server count as the messages that they are, whoever adds them up.
-    """
-    sends = schedule.sends
-    alone = np.array([not op.contract.is_collective for op in schedule.ops], np.bool_)[sends.op]
-    sent, received = (
-        Counter(dict(enumerate(totals(ends[alone], sends.nbytes[alone], schedule.n_ranks).tolist())))
-        for ends in (sends.src, sends.dst)
-    )
-    pushes = _pushes(schedule)
-    for each in schedule.aggregations:
-        op = schedule.ops[each.op]
-        if each.op in pushes:
-            sent.update(dict.fromkeys(each.givers, op.nbytes))
-            received[op.root] += op.nbytes * len(each.givers)
-    collectives = sum(
-        op.contract.busbw_nbytes(schedule.parties(number)[0])
-        for number, (op, members) in enumerate(zip(schedule.ops, schedule.members, strict=True))
-        if op.contract.is_collective and number not in pushes and members and members[0] in ranks
-    )
-    return collectives + max(max(sent[rank], received[rank]) for rank in ranks)
 
 
 def _ratio(time_s: float, ideal_s: float) -> float | None:

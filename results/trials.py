@@ -5,15 +5,16 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
+from gradwire.traces.schedules.names import AS_CAPTURED
 from gradwire.traces.workload import Workload
 
-AS_CAPTURED = "as-captured"  # as traces.schedules.expand names it; importing that costs inspect 0.1 s
 Kind = Literal["rank", "link", "algorithm", "fabric"]
 
 
 @dataclass(frozen=True)
 class Base:
-    """The job as it was, in the model: `spec` is its fabric, `alone` if computing is all that counts.
+    """The job as it was, in the model: `spec` is its fabric, `computing_only` if links are so fast that only
+    computing takes time.
 
     The first `n_before` of `iterations` are in the model only so that the others follow something; if there
     are no others, they are what counts.  `words` name the captures in a command.
@@ -21,7 +22,7 @@ class Base:
 
     workload: Workload
     spec: str
-    alone: bool
+    computing_only: bool
     iterations: tuple[int, ...]
     n_before: int
     words: Sequence[str]
@@ -39,8 +40,9 @@ class Trial:
 
 
 class Modelled(NamedTuple):
-    """An iteration by the model, with ranks ready to send as early as the capture allows, and as late; and
-    what no computing hides of the early one.
+    """An iteration by the model, with ranks ready to send as early as the capture allows, and as late.
+
+    `exposed_s` is what no computing hides of an early one: the median of all that were modelled.
     """
 
     early_s: float
@@ -48,8 +50,8 @@ class Modelled(NamedTuple):
     exposed_s: float
 
 
-def modelled(base: Base, trial: Trial) -> Modelled | None:
-    """What each iteration after the first `n_before` adds.  None if the trial makes no sense."""
+def modelled(base: Base, trial: Trial) -> Modelled:
+    """What each iteration after the first `n_before` adds.  Raise Refused if the trial makes no sense."""
     from gradwire.planning.experiment import Cell, Experiment, plan_of
     from gradwire.planning.fabrics.spec import parse_fabric
     from gradwire.planning.model.predict import compute_s
@@ -70,16 +72,13 @@ def modelled(base: Base, trial: Trial) -> Modelled | None:
             late_s = simulate(plan.fabric, plan.flows, latest, trees=plan.trees).time_s
         exposed_s = plan.prediction.exposed_s
         if exposed_s is None:
-            exposed_s = max(0.0, early_s - compute_s(plan.schedule))
+            exposed_s = max(0.0, early_s - compute_s(plan.schedule)) / len(iterations)
         return Modelled(early_s, late_s, exposed_s)
 
     count = len(base.iterations) - base.n_before
-    try:
-        whole = of(base.iterations)
-        if not count:
-            return whole
-        before = of(base.iterations[: base.n_before])
-    except Refused:
-        return None
+    whole = of(base.iterations)
+    if not count:
+        return whole
+    before = of(base.iterations[: base.n_before])
     early_s, late_s = (whole.early_s - before.early_s) / count, (whole.late_s - before.late_s) / count
     return Modelled(early_s, late_s, whole.exposed_s)

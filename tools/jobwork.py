@@ -42,6 +42,6 @@ def work_of(
         given = read
     if traffic.changes_job:
         original = None
-    job = traffic.job(given, paths, network)
+    job = traffic.experiment(given, paths, network)
     job = replace(job, captured_on=original.fabric if original else None)
     return Work([(cell, job) for cell in cells], original=original)

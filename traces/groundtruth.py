@@ -29,9 +29,9 @@ from gradwire.traces.workload import MAX_NBYTES, MAX_RANKS, Collective, Message,
 
 LOGS = "log.r*.json"
 MAX_LOG_NBYTES = 1 << 26
-BUCKET_READY = "bucket_ready"
+BUCKET_READY, BUCKET_DONE = "bucket_ready", "bucket_done"
 PULL_DONE, PUSH_BEGINS = 5, 6  # a parameter server's worker numbers its events
-_BEGINS, _ENDS = (BUCKET_READY, PUSH_BEGINS), ("bucket_done", PULL_DONE)
+_BEGINS, _ENDS = (BUCKET_READY, PUSH_BEGINS), (BUCKET_DONE, PULL_DONE)
 MOST_SIZES = 5  # of a difference, that are spelled out
 
 Lines = Mapping[str, tuple[int, ...]]  # what is compared, by the words that name it: sizes in bytes

@@ -11,7 +11,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal
 
-from gradwire.traces.groundtruth import BUCKET_READY, PULL_DONE, PUSH_BEGINS, RankLog
+from gradwire.traces.groundtruth import BUCKET_DONE, BUCKET_READY, PULL_DONE, PUSH_BEGINS, RankLog
 from gradwire.traces.recognition.recognise import Job
 from gradwire.traces.units import show_s
 
@@ -19,7 +19,6 @@ What = Literal["begun", "done", "gap"]
 WHATS: tuple[What, ...] = ("begun", "done", "gap")
 MIN_LIMIT_NS = 10_000_000  # of the 95th percentile: what a machine shared by all ranks adds by itself
 LIMIT_OF_ITERATION = 20  # 5 % of an iteration
-BUCKET_DONE = "bucket_done"
 
 
 @dataclass(frozen=True)

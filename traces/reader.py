@@ -30,6 +30,7 @@ from gradwire.traces.packets.reads import recorded, supplemented
 from gradwire.traces.packets.streams import Stream, assemble, connections
 from gradwire.traces.packets.timestamps import with_plausible_times
 from gradwire.traces.recognition.ranks import BadTrace, NoTraining
+from gradwire.traces.tcpmemory import SMALL_QUEUE_SEGMENTS
 from gradwire.traces.threads import in_threads
 from gradwire.traces.trace import Trace
 from gradwire.traces.units import show_first
@@ -37,7 +38,6 @@ from gradwire.traces.units import show_first
 MOST_NAMED = 6
 LIMIT = re.compile(r"\d{1,7}")  # bytes (ip-sysctl.rst, tcp_limit_output_bytes)
 LARGEST_NBYTES = 64 * 1024  # of a segment
-SET_SEGMENTS = 3  # of a connection where we set tcp_limit_output_bytes (planning.transport)
 WMEM = re.compile(r"\d{1,12} \d{1,12} (\d{1,12})")  # least, at first, most (tcp(7), tcp_wmem)
 SETTINGS = "trace.yaml"
 MAX_SETTINGS_NBYTES = 1 << 20
@@ -125,9 +125,9 @@ def _decoded(
         trace,
         messages=messages,
         is_emulated=manifest.is_captures,
-        queued_segments=None if manifest.queued_nbytes is None else SET_SEGMENTS,
+        queued_segments=None if manifest.queued_nbytes is None else SMALL_QUEUE_SEGMENTS,
         queued_nbytes=manifest.queued_nbytes,
-        has_open_windows=manifest.has_open_windows,
+        cwnd_bounds=not manifest.begins_with_all_window,
     )
 
 
@@ -149,7 +149,7 @@ class _Manifest(BaseModel):
         return self.kind.startswith("gradwire.capture/")
 
     @property
-    def has_open_windows(self) -> bool:
+    def begins_with_all_window(self) -> bool:
         """Whether connections began with a congestion window that bounds nothing."""
         return self.is_captures and self.host_route is not None and self.host_route.initcwnd is not None
 

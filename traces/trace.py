@@ -70,8 +70,8 @@ class Trace:
     `partly` says which hosts' part that is, and why; `no_training` why there are no messages.
     `clocks` are those of the job's hosts; the times of all else are corrected by them.
     `is_emulated` if `gradwire capture` made it, on virtual cables; `queued_segments` and `queued_nbytes` are
-    how much of a connection TCP has in its host's port at most, None where nobody says; with
-    `has_open_windows` no congestion window bounded what hosts sent, until packets were lost.
+    how much of a connection TCP has in its host's port at most, None where nobody says; without
+    `cwnd_bounds` no congestion window bounded what hosts sent, until packets were lost.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Trace:
     is_emulated: bool = False
     queued_segments: int | None = None
     queued_nbytes: int | None = None
-    has_open_windows: bool = False
+    cwnd_bounds: bool = True
 
     @property
     def addresses(self) -> tuple[str, ...]:

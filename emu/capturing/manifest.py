@@ -75,7 +75,7 @@ def manifest(
         "tcpdump": _tcpdump_version(),
         "cpus": os.cpu_count(),
         "host_sysctls": host_sysctls(transport, fabric.mtu_nbytes),
-        "host_route": host_route(fabric, transport, sets_tcp=True),
+        "host_route": host_route(fabric, transport),
     }
 
 

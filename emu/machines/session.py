@@ -90,7 +90,7 @@ def _serve(lines: wire.Lines, stack: ExitStack) -> None:
             plan.flows if plan else None,
             windows_at=windows,
             part=part,
-            sets_tcp=not (plan and plan.losses),
+            loses=bool(plan and plan.losses),
         )
     )
     stack.callback(agent.end)  # before the network can go

@@ -74,15 +74,21 @@ def host_sysctls(transport: Transport, mtu_nbytes: int) -> dict[str, str]:
     }
 
 
-def host_route(fabric: Fabric, transport: Transport, *, sets_tcp: bool) -> dict[str, Any]:
-    """TCP's settings in every host's route to the others, named as in `ip route`.
+def host_route(
+    fabric: Fabric, transport: Transport, *, checksum_offload: bool = True, loses: bool = False
+) -> dict[str, Any]:
+    """TCP's settings in every host's route to the others, named as in `ip route`; why: docs/design.md,
+    section 6.
 
-    `initcwnd` is in packets, None for Linux's own ten.
+    Linux's own where cables lose packets by plan, as TCP has to adapt then, and without `checksum_offload`:
+    switches get packets in user space, and to acknowledge each of these would cost more.  `initcwnd` is in
+    packets, None for Linux's own ten.
     """
+    is_set = checksum_offload and not loses
     return {
         "congestion": transport.congestion_control,
-        "quickack": sets_tcp,
-        "initcwnd": initial_window_packets(fabric, transport) if sets_tcp else None,
+        "quickack": is_set,
+        "initcwnd": initial_window_packets(fabric, transport) if is_set else None,
     }
 
 
@@ -110,14 +116,14 @@ def emulated(
     windows_at: Counter[str] | None = None,
     part: Part | None = None,
     *,
-    sets_tcp: bool = True,
+    loses: bool = False,
 ) -> Iterator[Mininet]:
     """A Mininet with all links shaped and up, and no forwarding yet; gone again, whatever happens inside.
 
     For `queue=auto`: `flows` are those that can meet, None where any host may send to any; `windows_at` the
     bytes that can wait at each interface of what switches add up.
-    `checksum_offload=False` is for switches that are handed packets in user space.  With `sets_tcp`,
-    acknowledgements and windows are the same in every run; without, as where packets are lost, TCP adapts.
+    `checksum_offload=False` is for switches that are handed packets in user space, `loses` for
+    cables that lose packets by plan: see `host_route`.
     Of a fabric on several machines only this `part` is made, with the tunnels to the others.  Raise OSError.
     """
     need_netem(fabric)
@@ -137,7 +143,7 @@ def emulated(
         stack.enter_context(_links(fabric, transport, pid_of, part))
         ends = shaping.switch_ends(fabric, part)
         _shape(ends, shape_of, checksum_offload)
-        _configure_hosts(fabric, transport, shape_of, pid_of, checksum_offload, windows_at, sets_tcp)
+        _configure_hosts(fabric, transport, shape_of, pid_of, checksum_offload, windows_at, loses)
         tunnels = {tunnel.interface for tunnel in part.tunnels} if part else set()  # they have no carrier
         names = {interface(*end) for end in ends}
         await_carriers([socket.if_nametoindex(name) for name in names - tunnels])
@@ -233,17 +239,15 @@ def _configure_hosts(
     pid_of: Mapping[str, int],
     checksum_offload: bool,
     sums_at: Collection[str],
-    sets_tcp: bool,
+    loses: bool,
 ) -> None:
     """Every host's own settings, from inside its namespace and without a process.
 
-    Why it `sets_tcp`: docs/design.md, section 6.  Not for switches that are handed packets in user space: to
-    acknowledge each of these would cost more.
     At the interfaces of `sums_at` the kernel cuts UDP's super-packets before they leave: a switch that adds
     up would find one header for all of them.
     """
     sysctls = host_sysctls(transport, fabric.mtu_nbytes)
-    tcp = host_route(fabric, transport, sets_tcp=sets_tcp and checksum_offload)
+    tcp = host_route(fabric, transport, checksum_offload=checksum_offload, loses=loses)
     neighbours_at: dict[int, dict[str, rtnetlink.Request]] = {}  # by interface, whose index most share
     for host, pid in pid_of.items():
         name = interface(host, HOST_PORT)

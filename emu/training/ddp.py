@@ -10,7 +10,7 @@ from torch import nn
 from gradwire.emu.training.models import batch, build, loss
 from gradwire.emu.training.options import TrainingOptions
 from gradwire.emu.training.rank import EventLog, Slowness
-from gradwire.traces.groundtruth import BUCKET_READY
+from gradwire.traces.groundtruth import BUCKET_DONE, BUCKET_READY
 
 LEARNING_RATE = 0.05
 
@@ -35,7 +35,7 @@ def train(options: TrainingOptions, rank: int, log_file: Path, began: Callable[[
         buffer.div_(world)
 
         def done(future: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:
-            log.note("bucket_done", iteration, b=index)
+            log.note(BUCKET_DONE, iteration, b=index)
             return future.value()[0]
 
         return dist.all_reduce(buffer, async_op=True).get_future().then(done)

@@ -36,7 +36,8 @@ from gradwire.traces.schedules.schedule import Gate, Schedule
 # An aggregation goes up and down its tree twice before its first elements are added up: the largest exponents
 # are agreed on, then the first chunk has to be back.  Later chunks follow without a pause.
 ROUNDS = 2
-# What timers are for, but START; that, the first two and the last are what a rank handles.
+# What timers are for, and what their number is: an item (ARRIVE, NOTICE, QUEUE_SEND, ASKED), a gate
+# (OPEN_GATE) or a rank (WORKED, LEAVE).  A rank handles ARRIVE, NOTICE, ASKED and, without a timer, START.
 ARRIVE, NOTICE, OPEN_GATE, QUEUE_SEND, WORKED, START, ASKED, LEAVE = range(8)
 Lane = tuple[int, int, int]  # source, destination, slot
 RECEIVER_READY, SENDER_READY, DATA = range(3)  # what the network is handed, in this order
@@ -189,7 +190,7 @@ class Progress:
         elif self._hosts and kind == ARRIVE:
             self._work(self._items[number].ranks[1], Work(ARRIVE, number, self._hosts.message_s))
         elif self._hosts and kind == NOTICE:
-            self._take_notice(self._hosts, number - len(self._items))
+            self._take_notice(self._hosts, number)
         elif self._hosts and kind == ASKED:
             self._work(self._items[number].ranks[1], Work(ASKED, number, self._hosts.message_s))
         else:
@@ -430,4 +431,4 @@ class Progress:
 
     def _announced(self, item: int) -> None:
         assert self._hosts
-        heappush(self._timers, (self._now_s + self._hosts.wire_s, NOTICE, item + len(self._items)))
+        heappush(self._timers, (self._now_s + self._hosts.wire_s, NOTICE, item))

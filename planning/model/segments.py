@@ -54,8 +54,9 @@ from typing import NamedTuple
 from gradwire.planning.model.hosts import POLLED_S
 from gradwire.planning.model.network import EventKind, NetworkEvent
 from gradwire.planning.model.socketbuffer import Socket
-from gradwire.planning.transport import SEGMENT_OVERHEAD_NBYTES, small_queue_nbytes
+from gradwire.planning.transport import small_queue_nbytes
 from gradwire.traces.framing.gloo import PREAMBLE_NBYTES
+from gradwire.traces.tcpmemory import SEGMENT_OVERHEAD_NBYTES
 
 SAME_TIME_S = 1e-12  # times that differ by less are the same, but for rounding
 ROUNDING_NBYTES = 0.01  # what rounding may leave of bytes that have arrived

@@ -3,7 +3,7 @@
 from math import ceil, floor
 from typing import NamedTuple
 
-from gradwire.planning.transport import SEGMENT_OVERHEAD_NBYTES
+from gradwire.traces.tcpmemory import FILLED, SEGMENT_OVERHEAD_NBYTES
 
 
 class Socket(NamedTuple):
@@ -20,7 +20,7 @@ class Socket(NamedTuple):
         if not buffer_nbytes:
             return cls(0.0, 1.0)
         weight = segment_nbytes + SEGMENT_OVERHEAD_NBYTES
-        n_full, n_left = ceil(buffer_nbytes / weight), floor(buffer_nbytes * 2 / 3 / weight)
+        n_full, n_left = ceil(buffer_nbytes / weight), floor(buffer_nbytes * FILLED / weight)
         return cls(n_full * segment_nbytes, (n_full - n_left) * segment_nbytes)
 
     def taken_nbytes(self, filled_from_nbytes: float, written_nbytes: float) -> float:

@@ -16,7 +16,7 @@ from gradwire.planning.model.closedform import closed_time, nominal_costs
 from gradwire.planning.plan import Plan
 from gradwire.planning.plancheck import check_schedule
 from gradwire.planning.refused import Refused
-from gradwire.results.row import asked_nbytes, busy_nbytes, collective_of
+from gradwire.results.schedulesizes import asked_nbytes, busbw_nbytes, collective_of
 from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.correctness import check_correct
 from gradwire.traces.schedules.dtypes import DType
@@ -44,7 +44,7 @@ def test_half_as_wide_numbers_take_half_of_the_time(algorithm: str, wire: DType)
     assert half.prediction.fluid_s / full.prediction.fluid_s == pytest.approx(0.5, rel=0.03)
     assert half.prediction.bound_s / full.prediction.bound_s == pytest.approx(0.5, rel=1e-6)
     assert asked_nbytes(half.schedule) == 2 * MIB
-    assert busy_nbytes(half.schedule, range(8)) == 2 * MIB * 7 / 4
+    assert busbw_nbytes(half.schedule, range(8)) == 2 * MIB * 7 / 4
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "ps:servers=2,keys"])
@@ -77,7 +77,7 @@ def test_every_rank_sends_its_pairs_p_less_one_times_and_rows_count_them() -> No
     plan = planned("star:hosts=8,rate=50M", "topk:0.01", 4 * d)
     assert sent_nbytes(plan.schedule) == [7 * 8 * k] * 8
     assert asked_nbytes(plan.schedule) == 4 * d
-    assert busy_nbytes(plan.schedule, range(8)) == 7 * 8 * k
+    assert busbw_nbytes(plan.schedule, range(8)) == 7 * 8 * k
     assert plan.prediction.bound_s == pytest.approx(7 * 8 * k * 8 / (50e6 * ETA))
     closed = closed_time(plan, nominal_costs(plan))
     assert closed.time_s == pytest.approx(plan.prediction.bound_s)

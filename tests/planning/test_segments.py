@@ -14,10 +14,11 @@ from gradwire.planning.model.segments import (
     n_steps,
 )
 from gradwire.planning.model.simulation import simulate
-from gradwire.planning.transport import BURST_FRAMES, HEADROOM_NBYTES, SEGMENT_OVERHEAD_NBYTES
+from gradwire.planning.transport import BURST_FRAMES, HEADROOM_NBYTES
 from gradwire.traces.framing.gloo import PREAMBLE_NBYTES
 from gradwire.traces.schedules.schedule import Gate, Op, Schedule
 from gradwire.traces.schedules.sends import Send
+from gradwire.traces.tcpmemory import SEGMENT_OVERHEAD_NBYTES
 from tests.made_plans import PAYLOAD_EFFICIENCY, allreduce_plan, messages, schedule_plan, unchecked_plan
 
 S = 1_000  # bytes of a segment

@@ -86,7 +86,7 @@ def test_a_host_has_its_address_everybodys_mac_its_settings_and_a_shaped_port() 
         ("10.0.0.0/16", [{"initcwnd": 1456, "quickack": 1, "congestion": "cubic"}])
     ]
     fabric = parse_fabric(SPEC)
-    in_manifests = host_route(fabric, fabric_transport(fabric), sets_tcp=True)
+    in_manifests = host_route(fabric, fabric_transport(fabric))
     assert seen["routes"][0]["metrics"] == [in_manifests]
     wanted = host_sysctls(fabric_transport(fabric), 1500)
     assert [line.split() for line in seen["sysctls"]] == [value.split() for value in wanted.values()]

@@ -13,7 +13,8 @@ from gradwire.planning.model.loads import plan_load
 from gradwire.planning.model.predict import bound_s
 from gradwire.planning.plan import Plan
 from gradwire.results.planfigures import nominal_figures
-from gradwire.results.row import FailedCable, Row, asked_nbytes, busy_nbytes, collective_of, row
+from gradwire.results.row import FailedCable, Row, row
+from gradwire.results.schedulesizes import asked_nbytes, busbw_nbytes, collective_of
 from gradwire.results.verdict import Verdict
 from gradwire.traces.making.collectives import made_allreduce, made_collective, made_uneven_alltoall
 from gradwire.traces.schedules.expand import expand
@@ -70,7 +71,7 @@ def test_a_disturbed_repeat_is_counted_and_left_out_of_the_figures() -> None:
 def test_the_busbw_of_an_alltoall_is_nccls() -> None:
     made = Experiment(made_collective("alltoall", P, P * 1000), "test")
     schedule = schedule_of(made, PAIRWISE)
-    assert busy_nbytes(schedule, range(P)) == (P - 1) * 1000  # (p-1)/p of what each rank has
+    assert busbw_nbytes(schedule, range(P)) == (P - 1) * 1000  # (p-1)/p of what each rank has
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_the_busbw_and_the_bound_of_a_collective_do_not_depend_on_its_algorithm(
     fabric = parse_fabric("star:hosts=8,rate=100M")
     for name in {DEFAULTS[kind], BY_COLLECTIVE[kind][1]} - {"as-captured"}:
         schedule = schedule_of(Experiment(made_collective(kind, P, NBYTES), "test"), name)
-        assert busy_nbytes(schedule, range(P)) == pytest.approx(busbw * NBYTES)
+        assert busbw_nbytes(schedule, range(P)) == pytest.approx(busbw * NBYTES)
         expected_s = busbw * NBYTES * 8 / (100e6 * 1448 / 1514)
         assert bound_s(fabric, fabric.hosts, schedule) == pytest.approx(expected_s)
         assert (asked_nbytes(schedule), collective_of(schedule)) == (NBYTES, kind)
@@ -99,7 +100,7 @@ def test_the_busbw_and_the_bound_of_a_collective_do_not_depend_on_its_algorithm(
 def test_uneven_blocks_have_the_busbw_and_the_bound_of_the_busiest_rank() -> None:
     fabric = parse_fabric("star:hosts=3,rate=100M")
     schedule = expand(made_uneven_alltoall(((9, 100, 200), (0, 9, 50), (400, 0, 9))), PAIRWISE)
-    assert busy_nbytes(schedule, range(3)) == 400
+    assert busbw_nbytes(schedule, range(3)) == 400
     assert bound_s(fabric, fabric.hosts, schedule) == pytest.approx(400 * 8 / (100e6 * 1448 / 1514))
 
 
@@ -129,7 +130,7 @@ def test_jobs_side_by_side_have_the_busbw_of_the_larger() -> None:
     schedule = schedule_of(
         Experiment(made_allreduce(4, 4000), "test", beside=(made_allreduce(4, 8000),)), "ring"
     )
-    assert [busy_nbytes(schedule, ranks) for ranks in schedule.jobs] == [6000.0, 12000.0]
+    assert [busbw_nbytes(schedule, ranks) for ranks in schedule.jobs] == [6000.0, 12000.0]
 
 
 def test_an_outage_after_the_end_of_every_repeat_is_marked_as_late() -> None:
@@ -161,9 +162,9 @@ def test_what_switches_add_up_is_measured_against_the_buffer_once_and_its_busbw_
 def test_pushes_have_the_same_busbw_whoever_adds_them_up() -> None:
     into, out_of = ([(rank, 0, 1000) for rank in range(1, 5)], [(0, rank, 1000) for rank in range(1, 5)])
     summed = pushes(4, 1000)
-    assert busy_nbytes(summed, range(5)) == busy_nbytes(messages(5, [*into, *out_of]), range(5)) == 4000
+    assert busbw_nbytes(summed, range(5)) == busbw_nbytes(messages(5, [*into, *out_of]), range(5)) == 4000
     unanswered = replace(summed, ops=summed.ops[:1], sends=Sends.of(()), gates=())
-    assert busy_nbytes(unanswered, range(5)) == busy_nbytes(messages(5, into), range(5)) == 4000
+    assert busbw_nbytes(unanswered, range(5)) == busbw_nbytes(messages(5, into), range(5)) == 4000
 
 
 def test_a_servers_job_is_as_large_whoever_adds_the_pushes_up() -> None:

@@ -8,7 +8,7 @@ import pytest
 from gradwire.planning.experiment import Cell, Experiment, hints_of, plan_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.refused import Refused
-from gradwire.results.row import collective_of
+from gradwire.results.schedulesizes import collective_of
 from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules import names
 from gradwire.traces.schedules.algorithm import NotServedError

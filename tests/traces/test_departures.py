@@ -10,7 +10,8 @@ import pytest
 from gradwire.traces.packets.capture import read_capture
 from gradwire.traces.packets.directions import Direction, by_direction, own_address
 from gradwire.traces.reader import open_trace
-from gradwire.traces.recognition.departures import OVERHEAD_NBYTES, connection, departures, when_come_ns
+from gradwire.traces.recognition.departures import connection, departures, when_come_ns
+from gradwire.traces.tcpmemory import SEGMENT_OVERHEAD_NBYTES
 from tests.made_captures import Record, pcap, tcp
 
 SAMPLE = Path(__file__).parents[2] / "traces" / "samples" / "slow_ps_2srv_4wk_star20M"
@@ -42,7 +43,7 @@ class ComeMs:
         n_queued: int = 9,
         socket_nbytes: int | None = None,
         *,
-        is_open: bool = True,
+        cwnd_bounds: bool = False,
     ) -> list[float]:
         data = [
             Record(round(at * MS), tcp(HERE, THERE, FIRST + 1000 * place, bytes(1000))) for at, place in sent
@@ -57,7 +58,7 @@ class ComeMs:
         (rows_of,) = by_direction([packets])
         out, back = Direction(*HERE, *THERE), Direction(*THERE, *HERE)
         both = connection(packets, rows_of[out], rows_of[back], 10)
-        found = when_come_ns(*both, n_queued=n_queued, socket_nbytes=socket_nbytes, is_open=is_open)
+        found = when_come_ns(*both, n_queued=n_queued, socket_nbytes=socket_nbytes, cwnd_bounds=cwnd_bounds)
         return [float(ns) / MS for ns in found]
 
 
@@ -80,7 +81,7 @@ def test_a_segment_comes_when_that_so_many_before_has_arrived(
 
 def test_as_much_may_be_under_way_as_was_before(come_ms: ComeMs) -> None:
     """Three segments were.  The fourth takes the first acknowledgement, the fifth the second."""
-    assert come_ms(FIVE, IN_ORDER, is_open=False) == [1, 2, 3, 5, 6]
+    assert come_ms(FIVE, IN_ORDER, cwnd_bounds=True) == [1, 2, 3, 5, 6]
 
 
 def test_a_segment_waits_until_its_receiver_offers_room(come_ms: ComeMs) -> None:
@@ -91,7 +92,7 @@ def test_a_segment_waits_until_its_receiver_offers_room(come_ms: ComeMs) -> None
 
 def test_a_segment_waits_until_its_socket_is_empty_enough(come_ms: ComeMs) -> None:
     """It holds three of them, with what the kernel keeps for each, so there is room when one is left."""
-    socket_nbytes = 3 * (1000 + OVERHEAD_NBYTES)
+    socket_nbytes = 3 * (1000 + SEGMENT_OVERHEAD_NBYTES)
     assert come_ms(FIVE, IN_ORDER, socket_nbytes=socket_nbytes) == [0.5, 0.5, 3, 6, 7]
     assert come_ms(FIVE, IN_ORDER, socket_nbytes=socket_nbytes - 2)[:2] == [0.5, 2]
 
@@ -99,8 +100,8 @@ def test_a_segment_waits_until_its_socket_is_empty_enough(come_ms: ComeMs) -> No
 def test_once_packets_were_sent_again_nothing_is_known(come_ms: ComeMs) -> None:
     sent = [(1, 0), (2, 1), (3, 2), (20, 1), (21, 3), (22, 4), (23, 5), (24, 6)]
     answered = [(0.5, 0, WIDE), (5, 1000, WIDE), (20.5, 3000, WIDE), (21.5, 4000, WIDE), (22.5, 5000, WIDE)]
-    for is_open in (False, True):
-        assert come_ms(sent, answered, 2, is_open=is_open)[3:] == [20, 21, 22, 23, 24]
+    for cwnd_bounds in (True, False):
+        assert come_ms(sent, answered, 2, cwnd_bounds=cwnd_bounds)[3:] == [20, 21, 22, 23, 24]
 
 
 def test_behind_packets_that_the_capture_lacks_nothing_is_known_of_as_many(come_ms: ComeMs) -> None:
@@ -112,7 +113,7 @@ def test_behind_packets_that_the_capture_lacks_nothing_is_known_of_as_many(come_
 
 def test_an_acknowledgement_that_comes_late_takes_nothing_back(come_ms: ComeMs) -> None:
     late = [(0.5, 0, WIDE), (5, 2000, WIDE), (6, 1000, 1), (7, 3000, WIDE)]
-    assert come_ms(FIVE, late, is_open=False)[3:] == [5, 5]
+    assert come_ms(FIVE, late, cwnd_bounds=True)[3:] == [5, 5]
 
 
 def test_of_copies_and_of_several_connections_to_a_peer_nothing_is_known() -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradwire.planning.transport import SMALL_QUEUE_SEGMENTS
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.departures import Departures
 from gradwire.traces.recognition.ports import HostPort, port_of, ports
 from gradwire.traces.recognition.recognise import find_job
+from gradwire.traces.tcpmemory import SMALL_QUEUE_SEGMENTS
 from gradwire.traces.trace import Trace
 
 SAMPLES = Path(__file__).parents[2] / "traces" / "samples"
@@ -105,12 +105,12 @@ def test_what_a_manifest_says_of_hosts_decides_how_ports_are_read(tmp_path: Path
         trace = open_trace([tmp_path])
         return trace, ports(trace)[2]
 
-    (trace, plain), (_, is_open) = read({}), read({"host_route": {"initcwnd": 1456}})
+    (trace, plain), (_, unbounded) = read({}), read({"host_route": {"initcwnd": 1456}})
     assert (trace.is_emulated, trace.queued_segments, plain.queued_nbytes) == (True, None, 2 * 64 * 1024)
-    assert plain.data.keys() == is_open.data.keys() == {0, 1}
+    assert plain.data.keys() == unbounded.data.keys() == {0, 1}
     for peer, data in plain.data.items():
-        assert (is_open.data[peer].came_ns <= data.came_ns).all()
-        assert (is_open.data[peer].came_ns < data.came_ns).any()
+        assert (unbounded.data[peer].came_ns <= data.came_ns).all()
+        assert (unbounded.data[peer].came_ns < data.came_ns).any()
         assert (data.came_ns <= data.left_ns).all()
     trace, more = read({"host_sysctls": {"net/ipv4/tcp_limit_output_bytes": "14660"}})
     assert (trace.queued_segments, more.queued_nbytes) == (SMALL_QUEUE_SEGMENTS, 14_660 + 64 * 1024)

@@ -256,7 +256,7 @@ def arriving(left_ms: Sequence[float], queued: int, held_ms: float) -> Departure
         Sent(left_ns, end - SEGMENT_NBYTES, end),
         Answers(came_ns, acked, acked + 10**9),
         n_queued=queued,
-        is_open=True,
+        cwnd_bounds=False,
     )
     return Departures(left_ns, found)
 

@@ -64,7 +64,7 @@ def _print_advice(to: Console, advice: Advice) -> None:
             to.print(Text(f"{number}  {change.command}"), soft_wrap=True)
     to.print(Text(advice.summary))
     for sentence in advice.not_said:
-        to.print(Text(f"Not known: {sentence}.", style="dim"))
+        to.print(Text(f"{sentence}.", style="dim"))
     to.print()
 
 

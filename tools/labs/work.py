@@ -196,7 +196,7 @@ def _job_work(lab: Lab, choices: dict[type, Any], fabrics: Sequence[Fabric]) -> 
     matrix, network, traffic = (choices[one] for one in FIXED_BY_PLAN)
     cells = matrix.cells_on(fabrics)
     if isinstance(lab.job, Part) and "make" in lab.job.given:
-        job = traffic.job(_made(lab), [Path(f"make {lab.job.given['make']}")], network)
+        job = traffic.experiment(_made(lab), [Path(f"make {lab.job.given['make']}")], network)
         return Work([(cell, job) for cell in cells])
     paths = lab.job if isinstance(lab.job, tuple) else [_sample(lab.job.given["sample"])]
     work = work_of(paths, cells, network, traffic)

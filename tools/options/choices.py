@@ -121,7 +121,7 @@ class MatrixChoices:
 
 @dataclass(frozen=True, slots=True)
 class NetworkChoices:
-    """What happens on the network whatever the job; a job has fields of the same names."""
+    """What happens on the network, and how any job is sent on it; `on` puts it into an experiment."""
 
     seed: Annotated[
         int,
@@ -197,8 +197,8 @@ class NetworkChoices:
             autocompletion=completing(PACES),
             help="When a receiver announces that it is ready for a message. Default: as the algorithm does "
             "by itself.\n"
-            "early: as soon as the bytes allow, with two buffers for each sender, so before data are ready\n"
-            "step: when it is done with the step before",
+            "early: before the data are there, so a step costs one latency\n"
+            "step: when it is done with the step before, so ranks keep together; a step costs two latencies",
             show_default=False,
         ),
     ] = None
@@ -222,12 +222,12 @@ class NetworkChoices:
         ),
     ] = FIFO
 
-    def on(self, job: "Experiment") -> "Experiment":
-        """`job` with these choices.  Raise ValueError as `sent_as` does, or OSError."""
+    def on(self, experiment: "Experiment") -> "Experiment":
+        """`experiment` with these choices.  Raise ValueError as `sent_as` does, or OSError."""
         from gradwire.planning.sentas import sent_as
 
         chosen = replace(
-            job,
+            experiment,
             seed=self.seed,
             fail=tuple(self.fail),
             loss=tuple(self.loss),
@@ -299,8 +299,10 @@ class TrafficChoices:
     ] = field(default_factory=list)
     rank_map: RankMapOption = None
 
-    def job(self, given: Workload, paths: Sequence[Path], network: NetworkChoices) -> "Experiment":
-        """The job of `given`, which was read from `paths`.  Raise ValueError for what no option may say."""
+    def experiment(self, given: Workload, paths: Sequence[Path], network: NetworkChoices) -> "Experiment":
+        """What to do with the job `given`, which was read from `paths`.  Raise ValueError for what no option
+        may say.
+        """
         from gradwire.planning.experiment import Experiment
         from gradwire.planning.jobs import read_beside, source_of
         from gradwire.traces.schedules.otherranks import other_job

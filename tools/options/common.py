@@ -295,7 +295,7 @@ def parse_iterations(texts: Sequence[str] | None) -> tuple[int, ...] | None:
         first, last = int(match[1]), int(match[2] or match[1])
         if not 0 <= last - first < MAX_ITERATIONS:
             raise ValueError(
-                f"{text!r} must name 1 to {MAX_ITERATIONS} iterations: write the lower number first"
+                f"{text!r}: write the lower number first, and at most {MAX_ITERATIONS:,} iterations"
             )
         chosen.update(range(first, last + 1))
     return tuple(sorted(chosen))

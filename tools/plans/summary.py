@@ -15,8 +15,9 @@ from gradwire.planning.openflow.rules import guard_of
 from gradwire.planning.plan import Plan
 from gradwire.results.planfigures import PlanFigures
 from gradwire.results.plannedcells import NOT_ASKED, EngineTimes, planned_flows, planned_link
-from gradwire.results.row import JobTime, asked_nbytes
+from gradwire.results.row import JobTime
 from gradwire.results.rowchoices import planned_choices, show_choices
+from gradwire.results.schedulesizes import asked_nbytes
 from gradwire.tools.linkrates import show_rates
 from gradwire.tools.plans.linkusers import print_users, tree_json
 from gradwire.tools.report.rownotes import show_range

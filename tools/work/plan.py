@@ -62,7 +62,7 @@ def plan_job(  # noqa: PLR0913 - a parameter for each option
         _show_one(given, other, out, html, parquet, title, given_machines, as_json=as_json)
         return
     cells = matrix.cells()
-    experiment = traffic.job(given, job, network)
+    experiment = traffic.experiment(given, job, network)
     if len(cells) == 1:
         with progress_bar(quiet=as_json, after_s=PATIENCE_S) as progress:
             progress.add_task("planning", total=1)

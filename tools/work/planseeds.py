@@ -36,7 +36,7 @@ def plan_with_seeds(
     given = read_job(job, traffic.rank_map)
     if isinstance(given, Plan):
         raise fixed("--seeds", job[0])
-    jobs = {seed: traffic.job(given, job, replace(network, seed=seed)) for seed in parse_seeds(seeds)}
+    jobs = {seed: traffic.experiment(given, job, replace(network, seed=seed)) for seed in parse_seeds(seeds)}
     results = planned_with_seeds(matrix.cells(), jobs, quiet=as_json)
     if as_json:
         print(json.dumps(spans_json(results), indent=1))

@@ -25,14 +25,12 @@ import numpy.typing as npt
 
 from gradwire.traces.packets.directions import by_direction, window_shifts
 from gradwire.traces.packets.packets import ACK, SYN, Packets
+from gradwire.traces.tcpmemory import FILLED, LINUX_SEGMENTS, SEGMENT_OVERHEAD_NBYTES
 from gradwire.traces.trace import Trace
 
 Times = npt.NDArray[np.int64]
 
 LEAST_NBYTES = 1_000  # of a packet that counts: how late a small one leaves timers decide
-QUEUED_SEGMENTS = 2  # of a connection, as Linux has it (`tcp_small_queue_check`, net/ipv4)
-OVERHEAD_NBYTES = 864  # of a socket's memory for each segment (planning.transport.SEGMENT_OVERHEAD_NBYTES)
-FILLED = 2 / 3  # of a socket's memory: with more in it a rank that waits does not go on
 
 
 class Departures(NamedTuple):
@@ -95,9 +93,9 @@ def _of_connections(trace: Trace, rank: int, packets: Packets) -> Iterator[tuple
             came_ns = when_come_ns(
                 sent,
                 answered,
-                n_queued=trace.queued_segments or QUEUED_SEGMENTS,
+                n_queued=trace.queued_segments or LINUX_SEGMENTS,
                 socket_nbytes=trace.messages.socket_nbytes,
-                is_open=trace.has_open_windows,
+                cwnd_bounds=trace.cwnd_bounds,
             )
         yield rank_of[direction.dst], Departures(left_ns[is_large], came_ns[is_large])
 
@@ -117,14 +115,14 @@ def connection(packets: Packets, rows: Times, back: Times, shift: int) -> tuple[
 
 
 def when_come_ns(
-    sent: Sent, answers: Answers, *, n_queued: int, socket_nbytes: int | None = None, is_open: bool = False
+    sent: Sent, answers: Answers, *, n_queued: int, socket_nbytes: int | None = None, cwnd_bounds: bool = True
 ) -> Times:
     """When each packet had come to the port at the latest: not after it left, and then where captures do not
     show it.  int64 ns.
 
     `n_queued` segments of the connection may be in queues; `socket_nbytes` is the memory of its socket, None
-    if it is as large as can be.  With `is_open` no congestion window bounds anything.  Once packets were sent
-    again, or where the capture lacks some, nothing is known.
+    if it is as large as can be.  Without `cwnd_bounds` no congestion window bounds anything.  Once
+    packets were sent again, or where the capture lacks some, nothing is known.
     """
     left_ns, begin, end = sent
     furthest = np.maximum.accumulate(end)
@@ -134,11 +132,11 @@ def when_come_ns(
     under_way = end - np.append(answers.acked, 0)[before]
     shown = np.append(0, np.maximum.accumulate(under_way)[:-1])
     needed = [np.searchsorted(answers.offered, end)]
-    if not is_open:
+    if cwnd_bounds:
         needed.append(np.searchsorted(answers.acked, end - shown))
     if socket_nbytes is not None:
         largest_nbytes = int((end - begin).max())
-        filled_nbytes = FILLED * socket_nbytes * largest_nbytes / (largest_nbytes + OVERHEAD_NBYTES)
+        filled_nbytes = FILLED * socket_nbytes * largest_nbytes / (largest_nbytes + SEGMENT_OVERHEAD_NBYTES)
         needed.append(np.searchsorted(answers.acked, end - int(filled_nbytes)))
     freed = np.append(np.zeros(n_queued, np.int64), np.searchsorted(answers.acked, end[:-n_queued]))
     needed.append(freed[: len(end)])

@@ -22,11 +22,11 @@ from gradwire.traces.packets.directions import own_address
 from gradwire.traces.packets.packets import Packets
 from gradwire.traces.recognition.departures import (
     LEAST_NBYTES,
-    QUEUED_SEGMENTS,
     Departures,
     Times,
     departures,
 )
+from gradwire.traces.tcpmemory import LINUX_SEGMENTS
 from gradwire.traces.threads import in_threads
 from gradwire.traces.trace import Trace
 from gradwire.traces.workload import MAX_GAP_NS
@@ -34,7 +34,7 @@ from gradwire.traces.workload import MAX_GAP_NS
 RUN, FASTEST = 4, 0.99  # packets; on links of 20 and 100 Mb/s 0.97 to 1.15 of the rate, of one in three less
 SLACK = 0.25  # beyond a packet's own time: bursts
 TIMER_LATE_NS = 300_000  # how late a shaper's timer may be
-QUEUED_NBYTES = QUEUED_SEGMENTS * 64 * 1024
+QUEUED_NBYTES = LINUX_SEGMENTS * 64 * 1024
 
 
 @dataclass(frozen=True)

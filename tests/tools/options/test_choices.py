@@ -131,7 +131,7 @@ def test_a_job_with_other_ranks_or_buckets_is_not_the_captured_one() -> None:
     assert not TrafficChoices(iteration=["2"]).changes_job
     assert TrafficChoices(scale_ranks=8).changes_job
     assert TrafficChoices(bucket_size="25MiB").changes_job
-    chosen = TrafficChoices(scale_ranks=8).job(made_allreduce(4, 4000), [Path("a")], NetworkChoices())
+    chosen = TrafficChoices(scale_ranks=8).experiment(made_allreduce(4, 4000), [Path("a")], NetworkChoices())
     assert chosen.workload.n_ranks == chosen.n_ranks == 8
     assert len(chosen.assumptions) == 1
 
