@@ -92,6 +92,7 @@ def decoded(
             note,
             *_clock_notes(clocks),
             *aside,
+            *_pair_note(framing, messages.addresses, vantages),
             *_other_jobs(choices, framing),
             *found.notes,
             *_file_notes(captures, messages.addresses, vantages),
@@ -194,6 +195,12 @@ def _file_notes(
             f"no capture made at {show_first(absent, MOST_NAMED)}: seen from the other ends only{between}"
         )
     return notes
+
+
+def _pair_note(framing: Framing, addresses: Sequence[str], vantages: Sequence[str | None]) -> Iterator[str]:
+    """A file of two hosts has both in every packet, made at one of them or left by a filter."""
+    if isinstance(framing, Grpc) and len(addresses) == 2 and None in vantages:
+        yield "whether others took part is not known: these files hold the messages of two hosts alone"
 
 
 def _clock_notes(clocks: Clocks) -> Iterator[str]:

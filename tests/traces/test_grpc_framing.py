@@ -1,5 +1,6 @@
 """gRPC as a framing: a parameter server of TensorFlow, and made conversations."""
 
+import subprocess
 from collections import Counter
 from itertools import chain
 from pathlib import Path
@@ -15,6 +16,7 @@ from gradwire.traces.framing.grpc_framing import Grpc
 from gradwire.traces.framing.http2 import PREFACE
 from gradwire.traces.packets.capture import read_capture
 from gradwire.traces.packets.streams import Connection, assemble, connections
+from gradwire.traces.reader import open_trace
 from tests.made_gloo import conversation as gloo_conversation
 from tests.made_http2 import END, Answers, Asks, conversation, data, in_chunks, message
 from tests.made_http2 import settings as settings_frame
@@ -31,6 +33,18 @@ def sample() -> Found:
     found = connections(assemble([read_capture(SAMPLE)]))
     assert [choose(one).framing for one in found] == [choose(found[0]).framing] * 3
     return Grpc().read(found)
+
+
+def test_a_worker_alone_is_a_part_of_its_job(tmp_path: Path) -> None:
+    """Also where a filter left its packets with the server only: then both hosts are in every packet."""
+    whole = open_trace([SAMPLE])
+    assert [whole.addresses[rank] for rank in whole.seen_from] == [WORKER]
+    pair = tmp_path / "pair.pcap"
+    chosen = f"ip.addr == {SERVER} && ip.addr == {WORKER}"
+    subprocess.run(["tshark", "-r", SAMPLE, "-Y", chosen, "-F", "nsecpcap", "-w", pair], check=True)
+    trace = open_trace([pair])
+    assert (trace.addresses, trace.seen_from) == ((SERVER, WORKER), ())
+    assert any("whether others took part" in note for note in trace.notes)
 
 
 def frames(found: Found, src: str, dst: str) -> list[Frame]:

@@ -37,6 +37,19 @@ def test_small_packets_alone_show_no_rate() -> None:
     assert port_of(np.arange(10, dtype=np.int64), np.full(10, 66, np.int64)) is None
 
 
+def test_messages_of_one_packet_show_no_rate_and_those_of_several_their_own() -> None:
+    """A rank that sends a packet every 20 ms computes meanwhile; within a message they leave in 2 ms."""
+    apart_ns = np.arange(0, 2000, 20, dtype=np.int64) * MS
+    nbytes = np.full(len(apart_ns), 25_000, np.int64)
+    assert port_of(apart_ns, nbytes, (apart_ns, apart_ns)) is None
+    begin_ns = np.arange(0, 100, 20, dtype=np.int64) * MS
+    left_ns = (begin_ns[:, None] + np.array([0, 2 * MS])).ravel()
+    port = port_of(left_ns, nbytes[: len(left_ns)], (begin_ns, begin_ns + 2 * MS))
+    assert port is not None
+    assert port.rate == pytest.approx(RATE)
+    assert port.busy_since_ns(20 * MS) == 20 * MS
+
+
 def test_packets_that_are_years_apart_do_not_overflow() -> None:
     left_ns = np.arange(5, dtype=np.int64) * 10**18
     port = port_of(left_ns, np.array([1_000, 1_000, 1_000, 1_000, 65_535], np.int64))

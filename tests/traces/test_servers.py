@@ -6,7 +6,7 @@ import pytest
 
 from gradwire.traces.recognition.iterations import label
 from gradwire.traces.recognition.operation import Operation
-from gradwire.traces.recognition.servers import servers_of
+from gradwire.traces.recognition.servers import View, servers_of
 from gradwire.traces.recognition.shape import JobShape, shape_of, taxonomy_of
 
 COMPUTE_NS, UPDATE_NS, WIRE_NS = 10_000, 100, 50
@@ -72,6 +72,37 @@ def test_where_no_rank_sends_twice_to_another_the_smaller_side_serves() -> None:
 
 
 @pytest.mark.parametrize("synchronous", [True, False])
+@pytest.mark.parametrize(
+    ("n_servers", "n_workers", "some"),
+    [(3, 2, {0}), (3, 2, {3}), (4, 3, {4, 5}), (3, 3, {3, 4}), (3, 2, {3, 4}), (3, 4, {3, 4}), (2, 2, {2})],
+)
+def test_captures_of_one_side_show_who_serves_by_who_sent_first(
+    n_servers: int, n_workers: int, some: set[int], synchronous: bool
+) -> None:
+    """Also where gRPC's captures show nothing of the ranks that a captured one exchanges nothing with, and
+    where ranks greet each other before.
+    """
+    servers, workers = range(n_servers), range(n_servers, n_servers + n_workers)
+    whole = training(servers, workers, 5, synchronous=synchronous)
+    seen = [send for send in whole if {send.src, send.dst} & some]
+    greetings = [replace(send, src=send.dst, dst=send.src, nbytes=9) for send in seen[:n_servers]]
+    there = {rank for send in seen for rank in (send.src, send.dst)}
+    for n_ranks in (n_servers + n_workers, len(there)):
+        found = servers_of([*greetings, *seen], View(n_ranks, some, from_start=True))
+        assert found == (there & set(servers), there & set(workers))
+
+
+@pytest.mark.parametrize("synchronous", [True, False])
+@pytest.mark.parametrize("some", [{4, 5}, {3, 4, 5}, {3, 4, 5, 6}])
+def test_several_of_one_side_show_what_they_wait_for_also_in_captures_that_began_later(
+    some: set[int], synchronous: bool
+) -> None:
+    whole = training(range(3), range(3, 7), 6, synchronous=synchronous)[3 * 4 :]
+    seen = [send for send in whole if {send.src, send.dst} & some]
+    assert servers_of(seen, View(3 + len(some), some)) == ({0, 1, 2}, some)
+
+
+@pytest.mark.parametrize("synchronous", [True, False])
 @pytest.mark.parametrize("n_servers", [1, 2, 3])
 def test_any_hosts_captures_show_the_same_servers_as_all_together(n_servers: int, synchronous: bool) -> None:
     """Of two servers, one worker's capture shows what a server's of two workers would."""
@@ -79,7 +110,7 @@ def test_any_hosts_captures_show_the_same_servers_as_all_together(n_servers: int
     whole = training(servers, workers, 5, synchronous=synchronous)
     for some in ({0}, {n_servers}, {n_servers, n_servers + 1}, {0, n_servers}, set(servers), set(workers)):
         seen = [send for send in whole if {send.src, send.dst} & some]
-        found = servers_of(seen, n_servers + 4, some)
+        found = servers_of(seen, View(n_servers + 4, some))
         there = {send.src for send in seen}
         assert found == (there & set(servers), there & set(workers)), some
 

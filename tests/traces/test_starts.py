@@ -111,6 +111,21 @@ def ready_ms(operations: list[Operation], of: HostPort) -> list[tuple[float, flo
     ]
 
 
+def one_packet(src: int, dst: int, at_ms: float) -> Operation:
+    """Which arrives a tenth of a millisecond after it left."""
+    begun_ns = round(at_ms * MS)
+    done = {src: begun_ns, dst: begun_ns + MS // 10}
+    return Operation("message", "send", 0, 1000, src, dst, {src: begun_ns}, done, data_ns=begun_ns)
+
+
+def test_messages_of_one_packet_wait_for_the_latest_alone() -> None:
+    """They are complete at their source as soon as they begin: each says that the one before was."""
+    to_and_fro = [one_packet(n % 2, 1 - n % 2, n) for n in range(100)]
+    assert [one.after for (one,) in starts(to_and_fro)][1:] == [(n,) for n in range(99)]
+    one_way = [one_packet(0, 1, n) for n in range(100)]
+    assert [one.after for (one,) in starts(one_way)][1:] == [(n,) for n in range(99)]
+
+
 def test_pulls_written_at_once_leave_one_behind_the_other() -> None:
     """A server on a 100 Mb/s link: each connection may queue two segments before the next one's turn."""
     push = message(1, 0, PULL_NBYTES, 0, 0, 50)

@@ -7,13 +7,13 @@ is a push and the pull that follows it.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from gradwire.traces.framing.frames import ALLGATHER, ALLREDUCE, BARRIER, BROADCAST
 from gradwire.traces.recognition.operation import ALLTOALLS, Operation
-from gradwire.traces.recognition.servers import servers_of
+from gradwire.traces.recognition.servers import WHOLE, View, servers_of
 
 SETUP = -1
 COLLECTIVE_NAMES = frozenset(
@@ -60,11 +60,8 @@ class Labels:
     warm_up: int = 0
 
 
-def label(operations: Sequence[Operation], n_ranks: int = 0, seen_from: Collection[int] = ()) -> Labels:
-    """Number the iterations from 0; what is before, between and after them is SETUP.
-
-    `seen_from` are the ranks whose captures are there (none: all `n_ranks`).
-    """
+def label(operations: Sequence[Operation], view: View = WHOLE) -> Labels:
+    """Number the iterations from 0; what is before, between and after them is SETUP."""
     iterations = [SETUP] * len(operations)
     notes = []
     if any(operation.kind != "message" for operation in operations):
@@ -76,10 +73,7 @@ def label(operations: Sequence[Operation], n_ranks: int = 0, seen_from: Collecti
     if sends:
         reduced = sum(operation.nbytes for operation in operations if operation.kind != "message")
         if sum(operations[i].nbytes for i in sends) > reduced:  # else the collectives are the job
-            servers, workers = servers_of([operations[i] for i in sends], n_ranks, seen_from) or (
-                set(),
-                set(),
-            )
+            servers, workers = servers_of([operations[i] for i in sends], view) or (set(), set())
         notes.append(_label_sends(operations, sends, (servers, workers), iterations, roles))
     _label_others(operations, roles, iterations)
     warm_up = _warm_up(operations, iterations)

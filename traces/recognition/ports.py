@@ -34,6 +34,7 @@ from gradwire.traces.workload import MAX_GAP_NS
 RUN, FASTEST = 4, 0.99  # packets; on links of 20 and 100 Mb/s 0.97 to 1.15 of the rate, of one in three less
 SLACK = 0.25  # beyond a packet's own time: bursts
 TIMER_LATE_NS = 300_000  # how late a shaper's timer may be
+Spans = tuple[Times, Times]  # where each begins and ends, in order and apart
 QUEUED_NBYTES = LINUX_SEGMENTS * 64 * 1024
 
 
@@ -98,7 +99,8 @@ def _port(trace: Trace, rank: int, captures: Sequence[Packets]) -> HostPort | No
         for name in ("time_ns", "wire_nbytes")
     )
     order = np.argsort(left_ns, kind="stable")
-    port = port_of(left_ns[order], nbytes[order])
+    own = trace.messages.where((trace.messages.src == rank) & trace.messages.is_data)
+    port = port_of(left_ns[order], nbytes[order], _spans(own.first_ns, own.last_ns))
     if port is None:
         return None
     return replace(
@@ -114,9 +116,20 @@ def _is_sent(trace: Trace, rank: int, packets: Packets) -> npt.NDArray[np.bool_]
     return np.asarray((packets.src == own) & (packets.protocol != 0))
 
 
-def port_of(left_ns: Times, nbytes: Times) -> HostPort | None:
-    """Of packets in order; None where too few are large to show a rate."""
-    rate = _rate(left_ns, nbytes)
+def _spans(first_ns: Times, last_ns: Times) -> Spans:
+    """When at least one message was leaving; from the times of each, in order of the first."""
+    until_ns = np.maximum.accumulate(last_ns)
+    begins = np.append(True, first_ns[1:] > until_ns[:-1])[: len(first_ns)]
+    return first_ns[begins], until_ns[np.append(begins[1:], True)[: len(first_ns)]]
+
+
+def port_of(left_ns: Times, nbytes: Times, spans: Spans | None = None) -> HostPort | None:
+    """Of packets in order; None where too few are large to show a rate.
+
+    Only what left within one of the `spans` does: between two messages the rank may compute, and then they
+    are no nearer to each other than it takes for them.  None: it all did.
+    """
+    rate = _rate(left_ns, nbytes, spans)
     if rate is None:
         return None
     took_ns = np.minimum(nbytes / rate * (1 + SLACK), MAX_GAP_NS)  # of packets that are years apart too
@@ -126,12 +139,21 @@ def port_of(left_ns: Times, nbytes: Times) -> HostPort | None:
     return HostPort(left_ns, left_ns[first], free_ns, left_ns[nbytes >= LEAST_NBYTES], rate)
 
 
-def _rate(left_ns: Times, nbytes: Times) -> float | None:
+def _rate(left_ns: Times, nbytes: Times, spans: Spans | None) -> float | None:
+    """That of all packets, unless those of messages were clearly faster."""
     large = nbytes >= LEAST_NBYTES
     left_ns, before = left_ns[large], np.append(0, np.cumsum(nbytes[large]))
-    run = min(RUN, len(left_ns) - 1)
-    if run < 1:
-        return None
-    took_ns = left_ns[run:] - left_ns[:-run]
-    rates = (before[run:-1] - before[: -run - 1])[took_ns > 0] / took_ns[took_ns > 0]
-    return float(np.quantile(rates, FASTEST)) if len(rates) else None
+    begin_ns, end_ns = spans or (left_ns[:1], left_ns[-1:])
+    place = np.searchsorted(begin_ns, left_ns, "right") - 1
+    is_within = (place >= 0) & (left_ns <= np.append(end_ns, 0)[place])
+    usual = None
+    for run in range(min(RUN, len(left_ns) - 1), 0, -1):
+        took_ns = left_ns[run:] - left_ns[:-run]
+        rates = (before[run:-1] - before[: -run - 1]) / np.maximum(took_ns, 1)
+        if usual is None and (took_ns > 0).any():
+            usual = float(np.quantile(rates[took_ns > 0], FASTEST))
+        is_one = (took_ns > 0) & is_within[run:] & is_within[:-run] & (place[run:] == place[:-run])
+        if usual is not None and is_one.any():
+            within = float(np.quantile(rates[is_one], FASTEST))
+            return within if within > (1 + SLACK) * usual else usual
+    return None

@@ -17,6 +17,7 @@ A server writes its notices to all workers at once: the first that left since th
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from gradwire.traces.circles import peeled
@@ -66,14 +67,15 @@ def readiness(operations: Sequence[Operation]) -> list[Asked | None]:
         before = bisect_right(received[rank], now)
         last = received[rank][before - 1 : before]
         first = bisect_left(sent[rank], (last[0][0], 0)) if last else 0
-        begun = (other for _, other in sent[rank][first : bisect_right(sent[rank], now)])
-        offered = [other for other in begun if _may_be_handed_over(operations[other], now[0])][-MAX_AFTER:]
+        latest = (sent[rank][at][1] for at in range(bisect_right(sent[rank], now) - 1, first - 1, -1))
+        handed_over = (other for other in latest if _may_be_handed_over(operations[other], now[0]))
+        offered = [*islice(handed_over, MAX_AFTER)]
         after = offered or [other for _, other in last]
         start = Start(rank=rank, after=tuple(sorted(set(after) - {number})))
         own = announced[rank]
         since = bisect_right(own, last[0]) if last else 0
-        fresh = [] if offered else own[since : bisect_right(own, now)]
-        return Asked(start, fresh[-1][1] if fresh else None)
+        end = bisect_right(own, now)
+        return Asked(start, own[end - 1][1] if end > since and not offered else None)
 
     return [ready(number, operation) for number, operation in enumerate(operations)]
 

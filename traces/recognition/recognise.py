@@ -18,6 +18,7 @@ from gradwire.traces.recognition.patterns import SURE
 from gradwire.traces.recognition.ports import HostPort, ports
 from gradwire.traces.recognition.ranks import BadTrace, NoTraining
 from gradwire.traces.recognition.readiness import Asked, readiness, without_circles
+from gradwire.traces.recognition.servers import View
 from gradwire.traces.recognition.shape import JobShape, shape_of, taxonomy_of
 from gradwire.traces.recognition.starts import Beginning, starts
 from gradwire.traces.recognition.turnaround import turnarounds_ns
@@ -68,7 +69,7 @@ def find_job(trace: Trace) -> Job:
         raise NoTraining(
             trace.name, f"it holds no complete collective or message{found_out}: capture for longer"
         )
-    labels = label(found, trace.n_ranks, trace.seen_from)
+    labels = label(found, _view(trace))
     notes = [*trace.notes, *labels.notes, *notes]
     return Job(
         trace=trace,
@@ -82,6 +83,13 @@ def find_job(trace: Trace) -> Job:
         notes=tuple(notes),
         ready=tuple(readiness(found)),
     )
+
+
+def _view(trace: Trace) -> View:
+    numbers = np.unique(trace.messages.connection).tolist()
+    streams = [stream for number in numbers for stream in trace.choices[number].connection.streams]
+    from_start = all(stream.opener is not None for stream in streams)
+    return View(trace.n_ranks, trace.seen_from, from_start)
 
 
 def _ports(trace: Trace, some: Sequence[Operation]) -> dict[int, HostPort]:

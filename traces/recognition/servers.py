@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from statistics import median
+from typing import NamedTuple
 
 from gradwire.traces.recognition.operation import Operation
 
@@ -12,28 +13,42 @@ CLEARLY_LESS = 0.8
 CLEARLY_LONGER = 3
 
 
-def servers_of(
-    sends: Sequence[Operation], n_ranks: int = 0, seen_from: Collection[int] = ()
-) -> tuple[set[int], set[int]] | None:
+class View(NamedTuple):
+    """From where a job was captured: the ranks `seen_from`, whose captures are there (none: all `n_ranks`);
+    `from_start`: since its connections were opened.
+    """
+
+    n_ranks: int = 0
+    seen_from: Collection[int] = ()
+    from_start: bool = False
+
+
+WHOLE = View()
+
+
+def servers_of(sends: Sequence[Operation], view: View = WHOLE) -> tuple[set[int], set[int]] | None:
     """Servers and workers: the sides of the two-sided graph of who sends to whom; None if it has no two.
 
     A worker sends when it has heard from all of its servers; a server may answer one worker before it hears
     from the others.  Where both wait for all, the side that takes clearly longer between what it receives and
     what it sends computes: the workers.  Else the smaller side serves; of equal ones the first sender's.
 
-    `seen_from` are the ranks whose captures are there (none: all `n_ranks`).  Where all of these are on one
-    side, what the other waits for is not seen, and who exchanges nothing with them is of their side.
+    Where only ranks of one side were captured, what those of the other wait for is not seen.  Who sends first
+    there serves, as servers hand out what is to be trained; in a capture that began later the smaller side,
+    to which all belong that exchange nothing with a captured rank.
     """
     sides = _sides(sends)
     if sides is None:
         return None
     if not {(send.dst, send.src) for send in sends} & {(send.src, send.dst) for send in sends}:
         return None  # nobody answers
-    is_one_sided = any(side.issuperset(seen_from) for side in sides) and bool(seen_from)
-    n_silent = n_ranks - sum(map(len, sides)) if is_one_sided else 0
-    n_of = [len(side) + n_silent * side.issuperset(seen_from) for side in sides]
+    captured = next((side for side in sides if view.seen_from and side.issuperset(view.seen_from)), None)
+    if captured is not None and view.from_start and (first := _first_senders(sends, sides)) is not None:
+        return first, sides[1] if first is sides[0] else sides[0]
+    n_silent = view.n_ranks - sum(map(len, sides))
+    n_of = [len(side) + n_silent * (side is captured) for side in sides]
     one, other = (sides[i] for i in sorted((0, 1), key=lambda i: (n_of[i], sends[0].src not in sides[i])))
-    if len(one) == 1 or is_one_sided:
+    if len(one) == 1 or (captured is not None and len(captured) == 1):
         return one, other
     waits_one, gap_one, n_one = _waiting(sends, one, other)
     waits_other, gap_other, n_other = _waiting(sends, other, one)
@@ -44,6 +59,22 @@ def servers_of(
     if waits_one >= CLEARLY_LESS * waits_other and gap_one > CLEARLY_LONGER * gap_other:
         return other, one
     return one, other
+
+
+def _first_senders(sends: Sequence[Operation], sides: Sequence[set[int]]) -> set[int] | None:
+    """The side that sent first in each pair; None if not the same one in all.  Little messages do not count:
+    ranks may greet each other.
+    """
+    most: Counter[frozenset[int]] = Counter()
+    for send in sends:
+        pair = frozenset((send.src, send.dst))
+        most[pair] = max(most[pair], send.nbytes)
+    first: dict[frozenset[int], int] = {}
+    for send in sends:
+        pair = frozenset((send.src, send.dst))
+        if send.nbytes >= MINOR_SHARE * most[pair] and pair <= sides[0] | sides[1]:
+            first.setdefault(pair, send.src)
+    return next((side for side in sides if side.issuperset(first.values())), None)
 
 
 def _sides(sends: Sequence[Operation]) -> list[set[int]] | None:

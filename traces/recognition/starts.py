@@ -36,7 +36,7 @@ from gradwire.traces.workload import MAX_GAP_NS
 MAX_STEPS = 1_000  # of one search back through what came before
 MAX_AHEAD = 16  # the latest messages stand for those before them
 LEAST_SEEN, LEAST_SHARE = 3, 0.01  # of times from one message to the next; and of all messages
-_DONE, _BEGUN = 0, 1  # at the same instant, what is complete comes first
+_DONE, _BEGUN, _LEFT = range(3)  # at the same instant, what is complete comes first; _LEFT: as it began
 
 After = dict[tuple[int, int], tuple[int, ...]]
 
@@ -102,23 +102,21 @@ def starts(
 
 def _seen(operations: Sequence[Operation], ports: Mapping[int, HostPort]) -> list[tuple[Beginning, ...]]:
     """From the times of each operation alone."""
-    events = [
-        (time_ns, phase, number, rank)
-        for number, operation in enumerate(operations)
-        for phase, times in ((_DONE, operation.done), (_BEGUN, operation.begun))
-        for rank, time_ns in times.items()
-        if operation.kind != "message" or phase == _DONE or rank == operation.src
-    ]
     after: After = {}
     frontier: defaultdict[int, set[int]] = defaultdict(set)
+    own: defaultdict[int, set[int]] = defaultdict(set)  # of these, what the rank itself sent
     first_ns: dict[int, int] = {}
     ahead: defaultdict[int, deque[_Outgoing]] = defaultdict(lambda: deque(maxlen=MAX_AHEAD))
     apart_ns = _apart_ns(operations, ports)
     found: list[dict[int, Beginning]] = [{} for _ in operations]
-    for time_ns, phase, number, rank in sorted(events):
-        if phase == _DONE:
-            frontier[rank] -= _implied(number, rank, operations, after, frontier[rank])
+    for time_ns, phase, number, rank in _events(operations):
+        if phase != _BEGUN:
+            implied = _implied(number, rank, operations, after, own[rank])
+            frontier[rank] -= implied
+            own[rank] -= implied
             frontier[rank].add(number)
+            if operations[number].src == rank:
+                own[rank].add(number)
             continue
         first_ns.setdefault(rank, time_ns)
         before = tuple(sorted(other for other in frontier[rank] if other < number))
@@ -140,6 +138,19 @@ def _seen(operations: Sequence[Operation], ports: Mapping[int, HostPort]) -> lis
         else:
             found[number][rank] = Beginning(rank, before, time_ns - since_ns)
     return [tuple(by_rank[rank] for rank in sorted(by_rank)) for by_rank in found]
+
+
+def _events(operations: Sequence[Operation]) -> list[tuple[int, int, int, int]]:
+    """When each operation began and was complete at each rank, in order: time, phase, operation, rank."""
+    found = []
+    for number, operation in enumerate(operations):
+        for rank, time_ns in operation.done.items():
+            is_instant = operation.begun.get(rank) == time_ns
+            found.append((time_ns, _LEFT if is_instant else _DONE, number, rank))
+        for rank, time_ns in operation.begun.items():
+            if operation.kind != "message" or rank == operation.src:
+                found.append((time_ns, _BEGUN, number, rank))
+    return sorted(found)
 
 
 class _Outgoing(NamedTuple):
@@ -206,13 +217,12 @@ def _written_ns(
 
 
 def _implied(
-    number: int, rank: int, operations: Sequence[Operation], after: After, candidates: set[int]
+    number: int, rank: int, operations: Sequence[Operation], after: After, sent: set[int]
 ) -> set[int]:
-    """Of `candidates`, complete at `rank`, those that must have been complete because `number` now is."""
+    """What must have been complete at `rank` because `number` now is; `sent` are its own that may be."""
     operation = operations[number]
     if operation.kind != "message" or operation.src == rank:
         return set(after.get((number, rank), ()))
-    sent = {other for other in candidates if operations[other].src == rank}
     if not sent:
         return set()
     implied: set[int] = set()
