@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from gradwire.planning.experiment import hints_of
+from gradwire.planning.fabrics.hints import hints_of
 from gradwire.planning.fabrics.paths import host_port
 from gradwire.planning.model.calibration import Calibration
 from gradwire.planning.plan import Plan

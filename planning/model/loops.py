@@ -19,6 +19,7 @@ Floats = NDArray[np.float64]
 NONE = -1
 ROUNDING_NBYTES = 1e-3  # what rounding may leave of bytes that have left
 LESS = 1 - 1e-9  # what is less than this of a rate is less, whatever rounding does
+N_TOUCHED, N_SHARINGS, N_SHARED = range(3)  # places in `Connections.n`
 LOOPS = (  # those that others call come first
     "start", "stop", "lower_bound", "reach", "everything", "settle", "fill", "no_timers",
     "_set_timer", "_take_timer", "_pass", "_touch", "_take", "_leave", "_end_part", "_open", "_release",
@@ -492,8 +493,8 @@ def _take(flow: int, head: Ints, after: Ints, end: Floats, passed: Floats, ended
 def _touch(flow: int, is_touched: Ints, touched: Ints, n: Ints) -> None:
     if not is_touched[flow]:
         is_touched[flow] = 1
-        touched[n[0]] = flow
-        n[0] += 1
+        touched[n[N_TOUCHED]] = flow
+        n[N_TOUCHED] += 1
 
 
 def _pass(flow: int, passed: Floats, queued: Floats, since_s: Floats, rate: Floats, now_s: float) -> None:
@@ -506,10 +507,10 @@ def _share(model: Model, now_s: float) -> None:
     flows, state = model.flows, model.state
     head, rate, touched, is_touched, n = flows.head, flows.rate, flows.touched, flows.is_touched, flows.n
     passed, queued, since_s = flows.passed, flows.queued, flows.since_s
-    changing = np.empty(n[0], np.int64)
+    changing = np.empty(n[N_TOUCHED], np.int64)
     n_changing = 0
     least = inf
-    for flow in touched[: n[0]]:
+    for flow in touched[: n[N_TOUCHED]]:
         is_sending = head[flow] != NONE
         if is_sending != (rate[flow] > 0):
             changing[n_changing] = flow
@@ -524,20 +525,20 @@ def _share(model: Model, now_s: float) -> None:
         for flow in changing[:n_changing]:
             if head[flow] != NONE:
                 least = lower_bound(flow, least, model.cabling, state)
-        n[1] += 1
-        if n[2] > len(head) // 2:
+        n[N_SHARINGS] += 1
+        if n[N_SHARED] > len(head) // 2:
             n_links, n_flows = everything(model.cabling, state, head != NONE)
         else:
-            n_links, n_flows = reach(changing[:n_changing], n[1], model.cabling, state)
-        n[2] = n_flows
+            n_links, n_flows = reach(changing[:n_changing], n[N_SHARINGS], model.cabling, state)
+        n[N_SHARED] = n_flows
         settle(n_flows, least, model.cabling, state)
         for flow in state.flows[: fill(n_links, n_flows, model.cabling, state)]:
             _pass(flow, passed, queued, since_s, rate, now_s)
             rate[flow] = state.rates[flow]
             _touch(flow, is_touched, touched, n)
-    for flow in touched[: n[0]]:
+    for flow in touched[: n[N_TOUCHED]]:
         is_touched[flow] = 0
         flows.due_s[flow] = inf
         if head[flow] != NONE:
             flows.due_s[flow] = since_s[flow] + (flows.end[head[flow]] - passed[flow]) / rate[flow]
-    n[0] = 0
+    n[N_TOUCHED] = 0

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from gradwire.emu.replay.state import Possible, RankState
-from gradwire.planning.experiment import hints_of
+from gradwire.planning.fabrics.hints import hints_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.schedules.expand import expand

@@ -1,6 +1,7 @@
 """Workloads that get no trees are done by their hosts, the others as if they were alone."""
 
-from gradwire.planning.experiment import leaves_of, with_granted_trees
+from gradwire.planning.experiment import with_granted_trees
+from gradwire.planning.fabrics.hints import leaves_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.trees.grants import Terms
 from gradwire.traces.making.collectives import made_allreduce

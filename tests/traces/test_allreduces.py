@@ -5,7 +5,8 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
-from gradwire.planning.experiment import Cell, Experiment, hints_of, plan_of
+from gradwire.planning.experiment import Cell, Experiment, plan_of
+from gradwire.planning.fabrics.hints import hints_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.refused import Refused
 from gradwire.results.schedulesizes import collective_of

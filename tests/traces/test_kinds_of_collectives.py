@@ -5,7 +5,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from gradwire.planning.experiment import Cell, Experiment, hints_of, plan_of
+from gradwire.planning.experiment import Cell, Experiment, plan_of
+from gradwire.planning.fabrics.hints import hints_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.closedform import closed_time, nominal_costs
 from gradwire.planning.plan import Plan

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradwire.planning.experiment import Cell, Experiment, hints_of, plan_of
+from gradwire.planning.experiment import Cell, Experiment, plan_of
+from gradwire.planning.fabrics.hints import hints_of
 from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.plancheck import check_schedule
 from gradwire.traces.making.collectives import made_allreduce, made_collective

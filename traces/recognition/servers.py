@@ -34,18 +34,19 @@ def servers_of(sends: Sequence[Operation], view: View = WHOLE) -> tuple[set[int]
     what it sends computes: the workers.  Else the smaller side serves; of equal ones the first sender's.
 
     Where only ranks of one side were captured, what those of the other wait for is not seen.  Who sends first
-    there serves, as servers hand out what is to be trained; in a capture that began later the smaller side,
-    to which all belong that exchange nothing with a captured rank.
+    there serves, as servers hand out what is to be trained.  In one host's capture that began later the
+    smaller side does; who sent and received nothing there is of that host's side.
     """
     sides = _sides(sends)
     if sides is None:
         return None
     if not {(send.dst, send.src) for send in sends} & {(send.src, send.dst) for send in sends}:
         return None  # nobody answers
-    captured = next((side for side in sides if view.seen_from and side.issuperset(view.seen_from)), None)
+    seen = (sides[0] | sides[1]).intersection(view.seen_from)
+    captured = next((side for side in sides if seen and side >= seen), None)
     if captured is not None and view.from_start and (first := _first_senders(sends, sides)) is not None:
         return first, sides[1] if first is sides[0] else sides[0]
-    n_silent = view.n_ranks - sum(map(len, sides))
+    n_silent = view.n_ranks - len({rank for send in sends for rank in (send.src, send.dst)})
     n_of = [len(side) + n_silent * (side is captured) for side in sides]
     one, other = (sides[i] for i in sorted((0, 1), key=lambda i: (n_of[i], sends[0].src not in sides[i])))
     if len(one) == 1 or (captured is not None and len(captured) == 1):
@@ -72,7 +73,7 @@ def _first_senders(sends: Sequence[Operation], sides: Sequence[set[int]]) -> set
     first: dict[frozenset[int], int] = {}
     for send in sends:
         pair = frozenset((send.src, send.dst))
-        if send.nbytes >= MINOR_SHARE * most[pair] and pair <= sides[0] | sides[1]:
+        if send.nbytes >= MINOR_SHARE * most[pair] and len(pair & sides[0]) == len(pair & sides[1]) == 1:
             first.setdefault(pair, send.src)
     return next((side for side in sides if side.issuperset(first.values())), None)
 

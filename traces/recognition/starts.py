@@ -29,6 +29,7 @@ from gradwire.traces.recognition.dependencies import TOLERANCE_NS, Readiness, wa
 from gradwire.traces.recognition.operation import Operation
 from gradwire.traces.recognition.ports import TIMER_LATE_NS, HostPort
 from gradwire.traces.recognition.ranks import BadTrace
+from gradwire.traces.recognition.together import Written, latest_ns
 from gradwire.traces.schedules.schedule import LIBRARY_NS
 from gradwire.traces.units import show_long
 from gradwire.traces.workload import MAX_GAP_NS
@@ -109,6 +110,7 @@ def _seen(operations: Sequence[Operation], ports: Mapping[int, HostPort]) -> lis
     ahead: defaultdict[int, deque[_Outgoing]] = defaultdict(lambda: deque(maxlen=MAX_AHEAD))
     apart_ns = _apart_ns(operations, ports)
     found: list[dict[int, Beginning]] = [{} for _ in operations]
+    written: list[Written] = []
     for time_ns, phase, number, rank in _events(operations):
         if phase != _BEGUN:
             implied = _implied(number, rank, operations, after, own[rank])
@@ -127,16 +129,18 @@ def _seen(operations: Sequence[Operation], ports: Mapping[int, HostPort]) -> lis
                 f"rank {rank} does nothing for {show_long(time_ns - since_ns)} between two operations, as "
                 "if between two runs: cut the captures there, with editcap -A and -B, and give one part"
             )
-        is_message = operations[number].kind == "message"
-        port = ports.get(rank)
-        earliest_ns = latest_ns = time_ns
-        if is_message:
-            earliest_ns, latest_ns = _written_ns(operations[number], ahead[rank], since_ns, port, apart_ns)
+        found[number][rank] = Beginning(rank, before, time_ns - since_ns)
+        if operations[number].kind == "message":
+            of = _written_ns(operations[number], ahead[rank], since_ns, ports.get(rank), apart_ns)
+            written.append(Written(number, before, *of))
+    until_ns = latest_ns(written, operations)
+    for number, before, earliest_ns, _ in written:
+        rank = operations[number].src
+        time_ns = operations[number].begun[rank]
         if time_ns - earliest_ns > TOLERANCE_NS:
-            readiness = Readiness(before, earliest_ns - since_ns, latest_ns - since_ns)
-            found[number][rank] = Beginning(rank, before, 0, readiness, time_ns - latest_ns)
-        else:
-            found[number][rank] = Beginning(rank, before, time_ns - since_ns)
+            since_ns = time_ns - found[number][rank].gap_ns
+            readiness = Readiness(before, earliest_ns - since_ns, until_ns[number] - since_ns)
+            found[number][rank] = Beginning(rank, before, 0, readiness, time_ns - until_ns[number])
     return [tuple(by_rank[rank] for rank in sorted(by_rank)) for by_rank in found]
 
 
