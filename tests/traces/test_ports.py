@@ -50,6 +50,18 @@ def test_messages_of_one_packet_show_no_rate_and_those_of_several_their_own() ->
     assert port.busy_since_ns(20 * MS) == 20 * MS
 
 
+def test_packets_that_a_timer_let_out_late_do_not_show_a_faster_link() -> None:
+    """Messages of a short packet and a long one, all back to back; each 50th long one follows at once."""
+    nbytes = np.tile(np.array([2_000, 64_000], np.int64), 200)
+    left_ns = (np.append(0, np.cumsum(nbytes)[:-1]) / RATE).astype(np.int64)
+    begin_ns, end_ns = left_ns[::2].copy(), left_ns[1::2]
+    begin_ns[::50] = end_ns[::50] - 5_000
+    left_ns[::2] = begin_ns
+    port = port_of(left_ns, nbytes, (begin_ns, end_ns))
+    assert port is not None
+    assert port.rate == pytest.approx(RATE, rel=0.05)
+
+
 def test_packets_that_are_years_apart_do_not_overflow() -> None:
     left_ns = np.arange(5, dtype=np.int64) * 10**18
     port = port_of(left_ns, np.array([1_000, 1_000, 1_000, 1_000, 65_535], np.int64))

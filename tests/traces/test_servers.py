@@ -92,6 +92,14 @@ def test_captures_of_one_side_show_who_serves_by_who_sent_first(
         assert found == (there & set(servers), there & set(workers))
 
 
+@pytest.mark.parametrize("some", [{1, 2, 3, 4}, {0}, {1}, {1, 2}])
+def test_workers_that_push_first_do_not_serve(some: set[int]) -> None:
+    """They made the same model from one seed, so nobody hands it out."""
+    whole = training(range(1), range(1, 5), 5, synchronous=True)[4:]
+    seen = [send for send in whole if {send.src, send.dst} & some]
+    assert servers_of(seen, View(5, some, from_start=True)) == ({0}, {1, 2, 3, 4} & {s.src for s in seen})
+
+
 @pytest.mark.parametrize("synchronous", [True, False])
 @pytest.mark.parametrize("some", [{4, 5}, {3, 4, 5}, {3, 4, 5, 6}])
 def test_several_of_one_side_show_what_they_wait_for_also_in_captures_that_began_later(

@@ -34,6 +34,7 @@ from gradwire.traces.workload import MAX_GAP_NS
 RUN, FASTEST = 4, 0.99  # packets; on links of 20 and 100 Mb/s 0.97 to 1.15 of the rate, of one in three less
 SLACK = 0.25  # beyond a packet's own time: bursts
 TIMER_LATE_NS = 300_000  # how late a shaper's timer may be
+SURE_NS = 4 * TIMER_LATE_NS  # a run of packets that long shows a rate, whatever the timer
 Spans = tuple[Times, Times]  # where each begins and ends, in order and apart
 QUEUED_NBYTES = LINUX_SEGMENTS * 64 * 1024
 
@@ -126,8 +127,8 @@ def _spans(first_ns: Times, last_ns: Times) -> Spans:
 def port_of(left_ns: Times, nbytes: Times, spans: Spans | None = None) -> HostPort | None:
     """Of packets in order; None where too few are large to show a rate.
 
-    Only what left within one of the `spans` does: between two messages the rank may compute, and then they
-    are no nearer to each other than it takes for them.  None: it all did.
+    `spans` are when messages were leaving.  Between them the rank may compute, so packets of two spans may be
+    further apart than the link's rate makes them.  None: all belong together.
     """
     rate = _rate(left_ns, nbytes, spans)
     if rate is None:
@@ -140,7 +141,10 @@ def port_of(left_ns: Times, nbytes: Times, spans: Spans | None = None) -> HostPo
 
 
 def _rate(left_ns: Times, nbytes: Times, spans: Spans | None) -> float | None:
-    """That of all packets, unless those of messages were clearly faster."""
+    """That of all packets, or of those within one message where these were clearly faster.
+
+    None where no message has two large packets: then nothing tells the link from computing.
+    """
     large = nbytes >= LEAST_NBYTES
     left_ns, before = left_ns[large], np.append(0, np.cumsum(nbytes[large]))
     begin_ns, end_ns = spans or (left_ns[:1], left_ns[-1:])
@@ -154,6 +158,7 @@ def _rate(left_ns: Times, nbytes: Times, spans: Spans | None) -> float | None:
             usual = float(np.quantile(rates[took_ns > 0], FASTEST))
         is_one = (took_ns > 0) & is_within[run:] & is_within[:-run] & (place[run:] == place[:-run])
         if usual is not None and is_one.any():
-            within = float(np.quantile(rates[is_one], FASTEST))
+            is_sure = is_one & (took_ns >= SURE_NS)
+            within = float(np.quantile(rates[is_sure], FASTEST)) if is_sure.any() else usual
             return within if within > (1 + SLACK) * usual else usual
     return None

@@ -1,29 +1,31 @@
 """Turns messages into a workload: what the job communicated, in which order, and what it computed between."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gradwire.traces.framing.frames import UNKNOWN_OPERATION
 from gradwire.traces.framing.messages import Messages
+from gradwire.traces.packets.directions import own_address
 from gradwire.traces.recognition.algorithms import PATTERNS, Recognised
 from gradwire.traces.recognition.computing import with_computing
+from gradwire.traces.recognition.departures import LEAST_NBYTES
 from gradwire.traces.recognition.firstcome import without_order_of_arrival
 from gradwire.traces.recognition.iterations import Labels, Role, is_point_to_point, label
 from gradwire.traces.recognition.operation import Operation
 from gradwire.traces.recognition.operations import operations
 from gradwire.traces.recognition.patterns import SURE
 from gradwire.traces.recognition.ports import HostPort, ports
-from gradwire.traces.recognition.ranks import BadTrace, NoTraining
+from gradwire.traces.recognition.ranks import MOST_NAMED, BadTrace, NoTraining
 from gradwire.traces.recognition.readiness import Asked, readiness, without_circles
 from gradwire.traces.recognition.servers import View
 from gradwire.traces.recognition.shape import JobShape, shape_of, taxonomy_of
 from gradwire.traces.recognition.starts import Beginning, starts
 from gradwire.traces.recognition.turnaround import turnarounds_ns
 from gradwire.traces.trace import Trace
-from gradwire.traces.units import show_count
+from gradwire.traces.units import show_count, show_first
 from gradwire.traces.workload import (
     SCHEMA,
     Algorithm,
@@ -70,19 +72,30 @@ def find_job(trace: Trace) -> Job:
             trace.name, f"it holds no complete collective or message{found_out}: capture for longer"
         )
     labels = label(found, _view(trace))
-    notes = [*trace.notes, *labels.notes, *notes]
+    by_rank = _ports(trace, found)
+    notes = [*trace.notes, *labels.notes, *notes, *_untold_ports(trace, found, by_rank)]
     return Job(
         trace=trace,
         operations=tuple(found),
         labels=labels,
-        starts=tuple(
-            starts(found, labels.iterations, _turnarounds_ns(trace.messages, found), _ports(trace, found))
-        ),
+        starts=tuple(starts(found, labels.iterations, _turnarounds_ns(trace.messages, found), by_rank)),
         algorithms=tuple(map(_algorithm, found, labels.roles)),
         shape=shape_of(found, labels, trace.n_ranks),
         notes=tuple(notes),
         ready=tuple(readiness(found)),
     )
+
+
+def _untold_ports(trace: Trace, found: Sequence[Operation], shown: Mapping[int, HostPort]) -> Iterator[str]:
+    """Of ranks that send messages, and whose own captures do not show how fast their hosts' ports are."""
+    captured = {own_address(packets) for packets in trace.captures}
+    some = {o.src for o in found if o.kind == "message" and o.nbytes >= LEAST_NBYTES} - shown.keys()
+    untold = [f"rank {rank}" for rank in sorted(some) if trace.addresses[rank] in captured]
+    if untold:
+        yield (
+            f"no message of {show_first(untold, MOST_NAMED)} has two large packets, so how fast the link is "
+            "does not show: time for which such messages queued counts as computing"
+        )
 
 
 def _view(trace: Trace) -> View:

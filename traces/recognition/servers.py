@@ -33,9 +33,9 @@ def servers_of(sends: Sequence[Operation], view: View = WHOLE) -> tuple[set[int]
     from the others.  Where both wait for all, the side that takes clearly longer between what it receives and
     what it sends computes: the workers.  Else the smaller side serves; of equal ones the first sender's.
 
-    Where only ranks of one side were captured, what those of the other wait for is not seen.  Who sends first
-    there serves, as servers hand out what is to be trained.  In one host's capture that began later the
-    smaller side does; who sent and received nothing there is of that host's side.
+    Where only ranks of one side were captured, what the others wait for is not seen.  If the capture has the
+    connections' beginning, the side serves that sent first, and more: it handed out what is to be trained.
+    Else, of a single captured rank, the smaller side; who exchanged nothing with it is of its own side.
     """
     sides = _sides(sends)
     if sides is None:
@@ -44,7 +44,7 @@ def servers_of(sends: Sequence[Operation], view: View = WHOLE) -> tuple[set[int]
         return None  # nobody answers
     seen = (sides[0] | sides[1]).intersection(view.seen_from)
     captured = next((side for side in sides if seen and side >= seen), None)
-    if captured is not None and view.from_start and (first := _first_senders(sends, sides)) is not None:
+    if captured is not None and view.from_start and (first := _handing_out(sends, sides)) is not None:
         return first, sides[1] if first is sides[0] else sides[0]
     n_silent = view.n_ranks - len({rank for send in sends for rank in (send.src, send.dst)})
     n_of = [len(side) + n_silent * (side is captured) for side in sides]
@@ -62,19 +62,22 @@ def servers_of(sends: Sequence[Operation], view: View = WHOLE) -> tuple[set[int]
     return one, other
 
 
-def _first_senders(sends: Sequence[Operation], sides: Sequence[set[int]]) -> set[int] | None:
-    """The side that sent first in each pair; None if not the same one in all.  Little messages do not count:
-    ranks may greet each other.
+def _handing_out(sends: Sequence[Operation], sides: Sequence[set[int]]) -> set[int] | None:
+    """The side that sent first in each pair, and more messages in some and fewer in none; None if there is no
+    such side.  Little messages do not count: ranks may greet each other.
     """
     most: Counter[frozenset[int]] = Counter()
     for send in sends:
         pair = frozenset((send.src, send.dst))
         most[pair] = max(most[pair], send.nbytes)
     first: dict[frozenset[int], int] = {}
+    n_more: Counter[frozenset[int]] = Counter()  # by who sent first
     for send in sends:
         pair = frozenset((send.src, send.dst))
         if send.nbytes >= MINOR_SHARE * most[pair] and len(pair & sides[0]) == len(pair & sides[1]) == 1:
-            first.setdefault(pair, send.src)
+            n_more[pair] += 1 if first.setdefault(pair, send.src) == send.src else -1
+    if not first or min(n_more.values()) < 0 or not any(n_more.values()):
+        return None
     return next((side for side in sides if side.issuperset(first.values())), None)
 
 

@@ -17,7 +17,7 @@ answers written within some microseconds two were, and the first was complete a 
 """
 
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -85,7 +85,8 @@ def starts(
     the hosts' ports as far as captures show them.
     Raises BadTrace for a pause that no computing takes.
     """
-    seen = _seen(operations, ports or {})
+    steady = {number for number in range(len(operations)) if not iterations or iterations[number] >= 0}
+    seen = _seen(operations, ports or {}, steady)
     if not iterations:
         return seen
     voted = waits(operations, iterations, turnarounds_ns or {})
@@ -101,8 +102,10 @@ def starts(
     return [tuple(start(number, one) for one in some) for number, some in enumerate(seen)]
 
 
-def _seen(operations: Sequence[Operation], ports: Mapping[int, HostPort]) -> list[tuple[Beginning, ...]]:
-    """From the times of each operation alone."""
+def _seen(
+    operations: Sequence[Operation], ports: Mapping[int, HostPort], steady: Collection[int]
+) -> list[tuple[Beginning, ...]]:
+    """From the times of each operation, and from how messages of `steady` iterations were written."""
     after: After = {}
     frontier: defaultdict[int, set[int]] = defaultdict(set)
     own: defaultdict[int, set[int]] = defaultdict(set)  # of these, what the rank itself sent
@@ -133,7 +136,7 @@ def _seen(operations: Sequence[Operation], ports: Mapping[int, HostPort]) -> lis
         if operations[number].kind == "message":
             of = _written_ns(operations[number], ahead[rank], since_ns, ports.get(rank), apart_ns)
             written.append(Written(number, before, *of))
-    until_ns = latest_ns(written, operations)
+    until_ns = latest_ns(written, operations, steady)
     for number, before, earliest_ns, _ in written:
         rank = operations[number].src
         time_ns = operations[number].begun[rank]
