@@ -18,7 +18,7 @@ from gradwire.results.row import Row
 from gradwire.traces.schedules.dtypes import element_nbytes, nccl_name
 from gradwire.traces.schedules.kinds import CONTRACTS
 
-JSON_VERSION = 4
+JSON_VERSION = 3
 UNACCOUNTED = "!"  # after a time over its prediction that is outside the prediction's error bar
 _HEAD = (
     "#                                                     in-place",
