@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gradwire.traces.recognition.dependencies import TOLERANCE_NS
 from gradwire.traces.recognition.operation import Operation
 
-LEAST_TOGETHER, LEAST_SHARE = 3, 0.25  # of all that follow another at one place
+LEAST_TOGETHER, LEAST_SHARE = 3, 0.05  # of all that follow another at one place; most had to queue
 MOST_APART = 0.1  # of those that show whether it was later
 
 
