@@ -127,7 +127,7 @@ def _refusals(analysis: Analysis) -> Iterator[str]:
     if analysis.framing == Plain.name:
         yield "Messages are guessed from bursts, so nothing can be put into a model"
     if analysis.seen_from:
-        yield "It takes the captures of all hosts: what the others did is not in these"
+        yield "To try changes takes the captures of all hosts: what the others did is not in these"
     for reason in analysis.shares_refused:
         yield f"{reason[0].upper()}{reason[1:]}, so no model of the job can be trusted"
 
