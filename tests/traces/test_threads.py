@@ -15,6 +15,7 @@ from gradwire.emu.interpreter import python
 from gradwire.traces import threads
 from gradwire.traces.analysis.analysis import analyse_trace, to_json
 from gradwire.traces.packets.capture import read_capture
+from gradwire.traces.packets.packets import BadCapture
 from gradwire.traces.reader import open_captures
 from gradwire.traces.threads import in_threads
 
@@ -154,3 +155,26 @@ def test_an_interrupt_just_before_the_reading_of_a_pipe_ends_it_too(tmp_path: Pa
     assert hang_up.is_alive()
     hang_up.cancel()
     os.close(end)
+
+
+def test_a_file_is_read_beside_a_thousand_open_ones(tmp_path: Path) -> None:
+    """Each capture stays open as long as it is mapped; select() takes descriptors below 1,024 alone."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    pipe = tmp_path / "a.pcap"
+    os.mkfifo(pipe)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    others: list[int] = []
+    try:
+        while not others or others[-1] < 1024:
+            others.append(os.open(os.devnull, os.O_RDONLY))
+        end = os.open(pipe, os.O_RDWR)
+        others.append(end)
+        os.write(end, b"no capture")
+        hang_up = Timer(0.3, os.close, [others.pop()])
+        hang_up.start()
+        with pytest.raises(BadCapture):
+            read_capture(pipe)
+    finally:
+        for descriptor in others:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,7 +1,7 @@
 """Opens files to read: plain files, pipes, gzip and zstd."""
 
 from pathlib import Path
-from select import select
+from select import POLLIN, poll
 from types import TracebackType
 from typing import Any, Self
 
@@ -10,6 +10,7 @@ import numpy as np
 from gradwire.traces.packets.columns import Octets
 
 _CODECS = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}
+_ONCE_MS = 1000  # between two looks for an interrupt
 _STEP_NBYTES = 4096  # as much is lost, of what could be unpacked, where a compressed file is cut off
 
 
@@ -69,7 +70,9 @@ class Opened:
 
     def _await(self) -> None:
         """Until a pipe has bytes or has ended: an interrupt just before a read does not break it off."""
-        while not select([self._file], [], [], 1)[0]:
+        waiting = poll()
+        waiting.register(self._file, POLLIN)
+        while not waiting.poll(_ONCE_MS):
             pass
 
     def _unpacked(self, view: memoryview) -> int:
