@@ -19,8 +19,8 @@ SAMPLE_S = 0.02
 MAX_SAMPLES = 30_000  # ten minutes
 # The next reading comes after so many times the processor time of this one:
 PORTS_PAUSE = 40  # of the ports' counters
-QUEUES_PAUSE = 100  # of the ports' queues
-STOPS_PAUSE = 20  # of which processes are stopped
+QUEUES_PAUSE = 300  # of the ports' queues
+STOPS_PAUSE = 1000  # of which processes are stopped, unless a signal shows that one is
 MOST_QUEUES_NBYTES = 64 << 20
 LEAST_TICKS = 20  # in which one more or less, which is luck, is a share of 0.05: of two CPUs in 0.1 s
 
@@ -106,8 +106,8 @@ def parse_net_dev(text: str) -> Iterator[Port]:
 
 
 class QueueReadings:
-    """Of the queues of all ports, kept as read.  Many ports are read less often, for at most a hundredth of
-    the time, and of a long time every second reading is kept, and so on.
+    """Of the queues of all ports, kept as read.  They are read for a three-hundredth of the time at most, and
+    of a long time every second reading is kept, and so on.
     """
 
     def __init__(self) -> None:
@@ -141,8 +141,10 @@ class QueueReadings:
 class StopReadings:
     """Which of some processes, children of ours, were stopped since the reading before.
 
-    To ask after each takes longer than all else that is read, so where there are many it is done for a
-    twentieth of the time, and whenever a signal has stopped one.
+    To ask after each takes longer than all else that is read, so it is done for a thousandth of the time, and
+    whenever a signal has stopped one, which one call shows.  When each was asked every `SAMPLE_S`, that took
+    more of the processors than six ranks' own sending, and half a millisecond in which a rank could not wake
+    up brought asynchronous servers into another rhythm.
     """
 
     def __init__(self, pids: Sequence[int]) -> None:
@@ -174,9 +176,9 @@ class StopReadings:
 class Samples:
     """Readings during a repeat, kept as read and parsed afterwards.
 
-    /proc/net/dev and the ports' queues are read for a fortieth of the time at most, and every `SAMPLE_S`
-    which of some processes were stopped.  Read every `SAMPLE_S`, the 768 ports of 128 hosts took a fourteenth
-    of the run's processor time.
+    /proc/net/dev is read for a fortieth of the time at most, and every `SAMPLE_S` whether a signal has
+    stopped one of some processes.  Read every `SAMPLE_S`, the 768 ports of 128 hosts took a fourteenth of
+    the run's processor time.
 
     The kernel counts packets of a VXLAN tunnel without the Ethernet header inside it: `tunnels` are the
     interfaces for which that is added.

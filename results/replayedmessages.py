@@ -31,9 +31,12 @@ def replayed_messages(folder: Path, plan: Plan, repeats: int) -> list[tuple[Sent
 def likeness(
     plan: Plan, captured: Sequence[SentMessage], replayed: Sequence[Sequence[SentMessage]]
 ) -> float | None:
-    """The median fidelity of the repeats, over the plan's iterations; None if the capture shows nothing of
-    them.
+    """The median fidelity of the repeats, over the plan's iterations without the set-up; None if the capture
+    shows nothing of them.
     """
-    iterations = {op.iteration for op in plan.schedule.ops}
-    same = [message for message in captured if message.iteration in iterations]
-    return median(fidelity(same, each).score for each in replayed) if same else None
+    iterations = {op.iteration for op in plan.schedule.ops if op.iteration >= 0}
+    same, *others = (
+        [message for message in messages if message.iteration in iterations]
+        for messages in (captured, *replayed)
+    )
+    return median(fidelity(same, each).score for each in others) if same else None

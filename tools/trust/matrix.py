@@ -60,7 +60,7 @@ from gradwire.traces.workload import CapturedConnection
 
 Tell = Callable[[str], None]
 _LABORATORY = partial(Laboratory, run=run)
-_VERSION = 4  # raised when jobs are trained, read or replayed differently: such rows are not one matrix
+_VERSION = 5  # raised when jobs are trained, read or replayed differently: such rows are not one matrix
 
 
 @dataclass(frozen=True, slots=True)
