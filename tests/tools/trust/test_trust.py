@@ -27,6 +27,7 @@ from gradwire.planning.model.errorbar import Bar
 from gradwire.planning.plan import Plan
 from gradwire.planning.runfiles import INCOMPLETE, BadRun
 from gradwire.results.matrixfile import About
+from gradwire.results.replayedmessages import likeness
 from gradwire.results.row import REFUSED, Row
 from gradwire.results.trustresult import (
     ERROR_BAR,
@@ -45,10 +46,12 @@ from gradwire.tools.trust.live import middle_training
 from gradwire.tools.trust.matrix import TrustTrial, carry_out, middle_row
 from gradwire.tools.trust.replay import plan_for
 from gradwire.tools.trust.tables import notes, page, sentences
+from gradwire.traces.fidelity import SentMessage
 from gradwire.traces.iterationtimes import FIRST_WARM, IterationTime
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.recognise import connections
 from gradwire.traces.units import show_s
+from gradwire.traces.workload import Message, Workload
 from tests.commandlines import refusal
 from tests.made_runs import made_events, made_run
 from tests.made_servers import first_come_job
@@ -169,12 +172,31 @@ def _whole_sample(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"{module}.MIN_ITERATIONS", 3)
 
 
-def test_a_job_of_an_asynchronous_server_is_replayed_with_its_warm_up() -> None:
-    locked, free = (first_come_job([[5] * 7, [7] * 7], 2, lock=lock)[0] for lock in (True, False))
-    for jobs, hosts, first in (([locked], 3, 0), ([free], 3, FIRST_WARM), ([free, locked], 6, 0)):
+def of_no_iteration(job: Workload) -> Workload:
+    """The job, and one message more, which belongs to none of its iterations."""
+    last = next(item for item in reversed(job.items) if isinstance(item, Message) and item.lock_until is None)
+    set_up = last.model_copy(update={"iteration": -1, "centre": None, "role": "other"})
+    return job.model_copy(update={"items": (*job.items, set_up)})
+
+
+def test_a_job_of_an_asynchronous_server_is_replayed_with_its_set_up_and_its_warm_up() -> None:
+    locked, free = (
+        of_no_iteration(first_come_job([[5] * 7, [7] * 7], 2, lock=lock)[0]) for lock in (True, False)
+    )
+    for jobs, hosts, first in (([locked], 3, -1), ([free], 3, FIRST_WARM), ([free, locked], 6, -1)):
         fabric = parse_fabric(f"star:hosts={hosts}")
         plan = plan_for(jobs, fabric, "made", "ecmp", fabric)
         assert sorted({op.iteration for op in plan.schedule.ops}) == [*range(first, 7)]
+
+
+def test_the_set_up_is_not_part_of_the_fidelity() -> None:
+    job = of_no_iteration(first_come_job([[5] * 7, [7] * 7], 2, lock=True)[0])
+    fabric = parse_fabric("star:hosts=3")
+    plan = plan_for([job], fabric, "made", "ecmp", fabric)
+    captured = [SentMessage(number, 1, 0, 1000, number * 10**6, number * 10**6 + 100) for number in range(7)]
+    set_up = SentMessage(-1, 0, 1, 1000, -500, -400)
+    assert likeness(plan, captured, [[set_up, *captured]]) == 1
+    assert likeness(plan, [set_up], [[set_up]]) is None
 
 
 @pytest.mark.usefixtures("_whole_sample")
