@@ -159,15 +159,15 @@ def plan(  # noqa: PLR0913 - as many choices as the command has
 
     `job` is a workload, or a workload file or captures to make one of; `fabric` a spec (`gradwire fabric
     --help`), a YAML file's name, or what `parse_fabric` made; the other words are those of `gradwire plan`.
-    `iterations` are those to send, all but the set-up (-1) unless given; `scale_bytes` and `compute` are
-    factors of all sizes, and of how long ranks compute; `scale_ranks` and `bucket_size` (like "25MiB") make
-    another job of it, and `assumptions` of the plan say what that takes for granted; `wire` is the type in
-    which gradients are sent and added; `keys` names the tensors in a buffer, "resnet50" or a file of them;
-    `pace` is "early" or "step", by default as the algorithm does by itself, each
-    send leaves `send_delay` (like "50ms") after it may, and with the `order` "newest-first" the sends of the
-    newest operation go first.  The same arguments always give the same plan.  Its `prediction` has the links'
-    time alone; `foreseen` adds what hosts take.  Raise Refused for choices that do not fit together,
-    ValueError for others, OSError for a file that cannot be read.
+    `iterations` are those to send, by default all but the set-up (-1), which counts with asynchronous
+    servers; `scale_bytes` and `compute` are factors of all sizes, and of how long ranks compute;
+    `scale_ranks` and `bucket_size` (like "25MiB") make another job of it, and `assumptions` of the plan say
+    what that takes for granted; `wire` is the type in which gradients are sent and added; `keys` names the
+    tensors in a buffer, "resnet50" or a file of them; `pace` is "early" or "step", by default as the
+    algorithm does by itself, each send leaves `send_delay` (like "50ms") after it may, and with the `order`
+    "newest-first" the sends of the newest operation go first.  The same arguments always give the same plan.
+    Its `prediction` has the links' time alone; `foreseen` adds what hosts take.  Raise Refused for choices
+    that do not fit together, ValueError for others, OSError for a file that cannot be read.
     """
     if seed < 0:
         raise ValueError(f"seed {seed}: a seed is 0 or more")

@@ -31,20 +31,18 @@ def plan_for(
 ) -> Plan:
     """The jobs side by side without their warm-up, hosts in order.  Raise ValueError, Refused.
 
-    The warm-up and the set-up stay if one of them has asynchronous servers: in which order workers come, and
-    how far one server is ahead of another, is decided as they hand out parameters, and does not change.
+    The warm-up stays if one of them has asynchronous servers, since their beginning decides what follows
+    (`selection.sent_iterations`).
     """
     warm = [[number for number in each.iterations if number >= FIRST_WARM] for each in workloads]
     fewest = min(map(len, warm))
     if fewest < MIN_ITERATIONS - FIRST_WARM:
         raise ValueError(f"the capture shows {fewest} iterations after the warm-up, which is too few")
-    if any(has_lock(each.items) for each in workloads):
-        warm = [list(each.iterations) for each in workloads]
     sent = tuple(sorted({number for numbers in warm for number in numbers}))
     carried = Experiment(
         workloads[0],
         source,
-        iterations=sent,
+        iterations=None if any(has_lock(each.items) for each in workloads) else sent,
         captured_on=captured_on,
         beside=tuple(workloads[1:]),
     )

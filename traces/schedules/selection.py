@@ -2,9 +2,10 @@
 
 Items wait through those that are left out for what came before them.
 
-The set-up is left out of a replay unless it is asked for, but it also happens between iterations: DDP agrees
-on its buckets again after the first one.  The second must wait for the first all the same.  Here is also when
-destinations are prepared for messages, and the order of items in which none waits for a later one.
+The set-up of most jobs is left out of a replay unless it is asked for, but it also happens between
+iterations: DDP agrees on its buckets again after the first one.  The second must wait for the first all the
+same.  Here is also when destinations are prepared for messages, and the order of items in which none waits
+for a later one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,15 +13,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from gradwire.traces.circles import peeled
 from gradwire.traces.schedules.pushes import Unit, ready_after
 from gradwire.traces.schedules.schedule import Gate
-from gradwire.traces.workload import Compute, Item, Message, Start, Workload, awaited, check_no_circle
+from gradwire.traces.workload import (
+    Compute,
+    Item,
+    Message,
+    Start,
+    Workload,
+    awaited,
+    check_no_circle,
+    has_lock,
+)
 
 Ids = frozenset[int]
 MAX_HELD = 1 << 20  # ids, some 60 bytes each; jobs hold a few for each item, a hostile file their square
 
 
-def training_iterations(workload: Workload) -> tuple[int, ...]:
-    """All iterations but the set-up, numbered -1; that alone if there is nothing else."""
-    return tuple(number for number in workload.iterations if number >= 0) or workload.iterations
+def sent_iterations(workload: Workload) -> tuple[int, ...]:
+    """All iterations but the set-up, numbered -1; that alone if there is nothing else.
+
+    With the set-up where servers take one worker after the other: as they hand out parameters it is decided
+    in which order workers come, and how far one server is ahead of another, and that does not change.
+    """
+    numbers = workload.iterations
+    if has_lock(workload.items):
+        return numbers
+    return tuple(number for number in numbers if number >= 0) or numbers
 
 
 def chosen_items(workload: Workload, iterations: tuple[int, ...] | None) -> dict[int, Item]:
@@ -30,7 +47,7 @@ def chosen_items(workload: Workload, iterations: tuple[int, ...] | None) -> dict
     """
     if not workload.items:
         raise ValueError("there is nothing to send: the workload has no items")
-    iterations = training_iterations(workload) if iterations is None else iterations
+    iterations = sent_iterations(workload) if iterations is None else iterations
     chosen = {number: item for number, item in enumerate(workload.items) if item.iteration in iterations}
     if all(isinstance(item, Compute) for item in chosen.values()):
         have = ", ".join(map(str, workload.iterations))
