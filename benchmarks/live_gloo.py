@@ -32,7 +32,7 @@ from gradwire.planning.jobs import read_workload_only
 from gradwire.planning.transport import fabric_transport
 from gradwire.results.laboratory import Laboratory
 from gradwire.traces.framing.setups import STORE_PORT
-from gradwire.traces.schedules.selection import sent_iterations
+from gradwire.traces.schedules.selection import training_iterations
 from gradwire.traces.workload import Collective, Workload
 
 LIMIT_S = 300
@@ -58,7 +58,7 @@ def main() -> None:
 
 def compare(workload: Workload, spec: str, repeats: int) -> None:
     fabric = parse_fabric(spec)
-    chosen = sent_iterations(workload)
+    chosen = training_iterations(workload)
     nbytes = [
         item.nbytes
         for item in workload.items

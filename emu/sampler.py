@@ -12,15 +12,14 @@ from typing import NamedTuple
 
 from gradwire.emu.kernel.queues import parse_queues, read_queues
 from gradwire.emu.kernel.rtnetlink import netlink_socket
-from gradwire.emu.watch import has_a_child_stood, has_stood
+from gradwire.emu.watch import child_that_stood, forget_that_it_stood, has_stood
 from gradwire.planning.fabrics.fabric import ETHERNET_NBYTES
 
 SAMPLE_S = 0.02
 MAX_SAMPLES = 30_000  # ten minutes
 # The next reading comes after so many times the processor time of this one:
 PORTS_PAUSE = 40  # of the ports' counters
-QUEUES_PAUSE = 300  # of the ports' queues
-STOPS_PAUSE = 1000  # of which processes are stopped, unless a signal shows that one is
+QUEUES_PAUSE = 100  # of the ports' queues
 MOST_QUEUES_NBYTES = 64 << 20
 LEAST_TICKS = 20  # in which one more or less, which is luck, is a share of 0.05: of two CPUs in 0.1 s
 
@@ -106,8 +105,8 @@ def parse_net_dev(text: str) -> Iterator[Port]:
 
 
 class QueueReadings:
-    """Of the queues of all ports, kept as read.  They are read for a three-hundredth of the time at most, and
-    of a long time every second reading is kept, and so on.
+    """Of the queues of all ports, kept as read.  Many ports are read less often, for at most a hundredth of
+    the time, and of a long time every second reading is kept, and so on.
     """
 
     def __init__(self) -> None:
@@ -141,26 +140,26 @@ class QueueReadings:
 class StopReadings:
     """Which of some processes, children of ours, were stopped since the reading before.
 
-    To ask after each takes longer than all else that is read, so it is done for a thousandth of the time, and
-    whenever a signal has stopped one, which one call shows.  When each was asked every `SAMPLE_S`, that took
-    more of the processors than six ranks' own sending, and half a millisecond in which a rank could not wake
-    up brought asynchronous servers into another rhythm.
+    One call shows whether a signal has stopped a child.  Then all are asked, and otherwise one by turns, as a
+    debugger's stop does not show there.  To ask all each time took longer than all else that is read.
     """
 
     def __init__(self, pids: Sequence[int]) -> None:
         self._pids = pids
-        self._next_ns = 0
+        self._turn = 0
         self._seen: list[tuple[int, list[bool]]] = []
 
     def read(self) -> None:
-        before_ns = time.monotonic_ns()
         was_stopped = bool(self._seen) and any(self._seen[-1][1])
-        if before_ns < self._next_ns and not was_stopped and not has_a_child_stood():
-            self._seen.append((before_ns, [False] * len(self._pids)))
-            return
-        began_ns = time.thread_time_ns()
-        stood = [has_stood(pid) for pid in self._pids]
-        self._next_ns = before_ns + STOPS_PAUSE * (time.thread_time_ns() - began_ns)
+        shown = child_that_stood()
+        stood = [False] * len(self._pids)
+        if shown is None and not was_stopped and self._pids:
+            self._turn = (self._turn + 1) % len(self._pids)
+            stood[self._turn] = has_stood(self._pids[self._turn])
+        if shown is not None or was_stopped or any(stood):
+            stood = [a or has_stood(pid) for a, pid in zip(stood, self._pids, strict=True)]
+        if shown is not None and shown not in self._pids:
+            forget_that_it_stood(shown)
         self._seen.append((time.monotonic_ns(), stood))
 
     def stopped_s(self, start_ns: int, end_ns: int) -> tuple[float, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 
 LOOK_S = 1.0  # between two looks at whether a process was stopped
 _END_S = 2.0
+_STOOD = os.WSTOPPED | os.WCONTINUED | os.WNOHANG
 
 
 class RunFailed(Exception):
@@ -107,15 +108,21 @@ def has_stood(pid: int) -> bool:
         return False
 
 
-def has_a_child_stood() -> bool:
-    """Whether a signal has stopped a child of ours, or it goes on after one and nobody has asked for that yet
+def child_that_stood() -> int | None:
+    """A child of ours that a signal has stopped, or that goes on after one and nobody has asked for that yet
     (`has_stood`): one call, however many there are.  A debugger's stop does not show here.
     """
-    seen = os.WSTOPPED | os.WCONTINUED | os.WNOHANG | os.WNOWAIT
     try:
-        return os.waitid(os.P_ALL, 0, seen) is not None
+        child = os.waitid(os.P_ALL, 0, _STOOD | os.WNOWAIT)
     except ChildProcessError:
-        return False
+        return None
+    return child.si_pid if child else None
+
+
+def forget_that_it_stood(pid: int) -> None:
+    """So that `child_that_stood` shows this one no more, until a signal stops it again."""
+    with suppress(ChildProcessError):
+        os.waitid(os.P_PID, pid, _STOOD)
 
 
 def _obituary(watched: _Watched) -> str:

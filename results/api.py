@@ -159,8 +159,8 @@ def plan(  # noqa: PLR0913 - as many choices as the command has
 
     `job` is a workload, or a workload file or captures to make one of; `fabric` a spec (`gradwire fabric
     --help`), a YAML file's name, or what `parse_fabric` made; the other words are those of `gradwire plan`.
-    `iterations` are those to send, by default all but the set-up (-1), which counts with asynchronous
-    servers; `scale_bytes` and `compute` are factors of all sizes, and of how long ranks compute;
+    `iterations` are those to send, by default all but the set-up (-1), which is sent too where servers take
+    one worker at a time; `scale_bytes` and `compute` are factors of all sizes, and of how long ranks compute;
     `scale_ranks` and `bucket_size` (like "25MiB") make another job of it, and `assumptions` of the plan say
     what that takes for granted; `wire` is the type in which gradients are sent and added; `keys` names the
     tensors in a buffer, "resnet50" or a file of them; `pace` is "early" or "step", by default as the

@@ -13,10 +13,10 @@ from gradwire.emu import sampler
 from gradwire.emu.kernel.rtnetlink import encoded
 from gradwire.emu.sampler import (
     SAMPLE_S,
-    STOPS_PAUSE,
     Machine,
     QueueReadings,
     Samples,
+    StopReadings,
     cpu_idle,
     cpu_stolen,
     long_enough,
@@ -100,12 +100,8 @@ def test_an_interfaces_columns_are_read_even_where_no_space_follows_its_name() -
     ]
 
 
-@pytest.mark.parametrize("stops_pause", [20, STOPS_PAUSE])  # with the latter each is asked only once
 @pytest.mark.parametrize("stopped_s", [0.002, 5 * SAMPLE_S])
-def test_a_stopped_child_is_seen_however_short_it_was(
-    stopped_s: float, stops_pause: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sampler, "STOPS_PAUSE", stops_pause)
+def test_a_stopped_child_is_seen_however_short_it_was(stopped_s: float) -> None:
     with subprocess.Popen(["sleep", "60"]) as stopped, subprocess.Popen(["sleep", "60"]) as left:
         try:
             samples = Samples([stopped.pid, left.pid])
@@ -126,6 +122,45 @@ def test_a_stopped_child_is_seen_however_short_it_was(
     assert stopped_s - 2 * SAMPLE_S < seen_s
     assert seen_s > 0
     assert samples.stops.stopped_s(0, start_ns) == (0, 0)
+
+
+def test_one_process_is_asked_at_a_time_and_all_as_long_as_one_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A debugger's stop shows when it is asked for alone; a child that is none of them is asked for never."""
+    asked: list[int] = []
+    in_debugger: set[int] = set()
+
+    def has_stood(pid: int) -> bool:
+        asked.append(pid)
+        return pid in in_debugger
+
+    monkeypatch.setattr(sampler, "has_stood", has_stood)
+    stops = StopReadings([-1, -2, -3])
+
+    def asked_in(n_readings: int) -> list[int]:
+        asked.clear()
+        for _ in range(n_readings):
+            stops.read()
+        return sorted(asked)
+
+    assert asked_in(3) == [-3, -2, -1]
+    in_debugger.add(-2)
+    assert len(asked_in(3)) > 3
+    assert asked_in(1) == [-3, -2, -1]
+    in_debugger.clear()
+    assert asked_in(1) == [-3, -2, -1]
+    with subprocess.Popen(["sleep", "60"]) as bystander:
+        try:
+            for number in (signal.SIGSTOP, signal.SIGCONT):
+                os.kill(bystander.pid, number)
+                while is_stopped(bystander.pid) != (number == signal.SIGSTOP):
+                    time.sleep(0.001)
+            assert asked_in(1) == [-3, -2, -1]
+            assert asked_in(3) == [-3, -2, -1]
+        finally:
+            bystander.kill()
+    assert asked_in(3) == [-3, -2, -1]
 
 
 def test_where_counters_take_long_to_read_they_are_read_less_often_but_first_and_last(

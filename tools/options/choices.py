@@ -254,7 +254,8 @@ class TrafficChoices:
         typer.Option(
             metavar="N|A..B",
             help="Send only these iterations, e.g. 3 or 2..5; -1 is what belongs to none: the set-up before "
-            "them, and what follows them. Default: all but -1; with asynchronous servers all.",
+            "them, and what follows them. Default: all but -1; the set-up too where parameter servers take "
+            "one worker at a time.",
         ),
     ] = field(default_factory=list)
     scale_bytes: ScaleBytesOption = "1"

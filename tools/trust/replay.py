@@ -31,8 +31,8 @@ def plan_for(
 ) -> Plan:
     """The jobs side by side without their warm-up, hosts in order.  Raise ValueError, Refused.
 
-    The warm-up stays if one of them has asynchronous servers, since their beginning decides what follows
-    (`selection.sent_iterations`).
+    If servers of one of them take one worker at a time, the warm-up of all stays, and the set-up of that one:
+    both are sent by default, as they decide in which order workers come (`selection.chosen_items`).
     """
     warm = [[number for number in each.iterations if number >= FIRST_WARM] for each in workloads]
     fewest = min(map(len, warm))

@@ -59,7 +59,7 @@ def expand(
 
     In a workload of one other kind of collectives alone, such as `bench` makes, these are done by it.
 
-    `iterations` picks items by their iteration (None: `sent_iterations`).  `scale` multiplies every size
+    `iterations` picks items by their iteration (None: as `chosen_items`).  `scale` multiplies every size
     (and gloo's segment limit with it, so that the number of segments stays), `compute` what ranks compute.
     `hints` say where the ranks are, for the algorithms that ask.  Parameter servers are further ranks, after
     the workload's.  What a job adds up as float32 is sent, and added, as `wire`; what is only copied keeps

@@ -28,30 +28,41 @@ Ids = frozenset[int]
 MAX_HELD = 1 << 20  # ids, some 60 bytes each; jobs hold a few for each item, a hostile file their square
 
 
-def sent_iterations(workload: Workload) -> tuple[int, ...]:
-    """All iterations but the set-up, numbered -1; that alone if there is nothing else.
+def training_iterations(workload: Workload) -> tuple[int, ...]:
+    """All iterations but the set-up, numbered -1; that alone if there is nothing else."""
+    return tuple(number for number in workload.iterations if number >= 0) or workload.iterations
 
-    With the set-up where servers take one worker after the other: as they hand out parameters it is decided
-    in which order workers come, and how far one server is ahead of another, and that does not change.
+
+def _training(workload: Workload) -> dict[int, Item]:
+    """The items of all iterations but the set-up.
+
+    Where servers take one worker at a time (the workload has a lock), also what these wait for in the set-up:
+    as servers hand out parameters it is decided in which order workers come, and how far one server is ahead
+    of another, and that does not change.
     """
-    numbers = workload.iterations
-    if has_lock(workload.items):
-        return numbers
-    return tuple(number for number in numbers if number >= 0) or numbers
+    items, numbers = workload.items, training_iterations(workload)
+    wanted = {number for number, item in enumerate(items) if item.iteration in numbers}
+    new = wanted if has_lock(items) else set()
+    while new:
+        new = {other for number in new for other in awaited(items[number])} - wanted
+        wanted |= new
+    return {number: items[number] for number in sorted(wanted)}
 
 
 def chosen_items(workload: Workload, iterations: tuple[int, ...] | None) -> dict[int, Item]:
     """The items of these iterations by their id in the workload, in its order, without those between.
 
-    Raise ValueError where nothing would be sent.
+    Those of the training if none are given.  Raise ValueError where nothing would be sent.
     """
     if not workload.items:
         raise ValueError("there is nothing to send: the workload has no items")
-    iterations = sent_iterations(workload) if iterations is None else iterations
-    chosen = {number: item for number, item in enumerate(workload.items) if item.iteration in iterations}
+    if iterations is None:
+        chosen = _training(workload)
+    else:
+        chosen = {number: item for number, item in enumerate(workload.items) if item.iteration in iterations}
     if all(isinstance(item, Compute) for item in chosen.values()):
         have = ", ".join(map(str, workload.iterations))
-        asked = ", ".join(map(str, iterations))
+        asked = ", ".join(map(str, training_iterations(workload) if iterations is None else iterations))
         raise ValueError(f"nothing to send in iteration {asked}; the workload has iterations: {have}")
     return bridged(workload.items, chosen)
 

@@ -51,7 +51,7 @@ from gradwire.traces.iterationtimes import FIRST_WARM, IterationTime
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.recognise import connections
 from gradwire.traces.units import show_s
-from gradwire.traces.workload import Message, Workload
+from gradwire.traces.workload import Compute, Message, Start, Workload
 from tests.commandlines import refusal
 from tests.made_runs import made_events, made_run
 from tests.made_servers import first_come_job
@@ -172,25 +172,31 @@ def _whole_sample(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"{module}.MIN_ITERATIONS", 3)
 
 
-def of_no_iteration(job: Workload) -> Workload:
-    """The job, and one message more, which belongs to none of its iterations."""
-    last = next(item for item in reversed(job.items) if isinstance(item, Message) and item.lock_until is None)
-    set_up = last.model_copy(update={"iteration": -1, "centre": None, "role": "other"})
-    return job.model_copy(update={"items": (*job.items, set_up)})
+def with_set_up(job: Workload) -> Workload:
+    """Worker 1 waits for what the server hands out; the server sends a farewell."""
+    first, *others = job.items
+    assert isinstance(first, Compute)
+    waiting = first.model_copy(update={"start": Start(rank=1, after=(len(job.items),))})
+    handed_out = Message(src=0, dst=1, nbytes=1000, iteration=-1, start=Start(rank=0))
+    farewell = Message(src=0, dst=1, nbytes=7, iteration=-1, start=Start(rank=0, after=(len(job.items) - 1,)))
+    return job.model_copy(update={"items": (waiting, *others, handed_out, farewell)})
 
 
 def test_a_job_of_an_asynchronous_server_is_replayed_with_its_set_up_and_its_warm_up() -> None:
     locked, free = (
-        of_no_iteration(first_come_job([[5] * 7, [7] * 7], 2, lock=lock)[0]) for lock in (True, False)
+        with_set_up(first_come_job([[5] * 7, [7] * 7], 2, lock=lock)[0]) for lock in (True, False)
     )
     for jobs, hosts, first in (([locked], 3, -1), ([free], 3, FIRST_WARM), ([free, locked], 6, -1)):
         fabric = parse_fabric(f"star:hosts={hosts}")
         plan = plan_for(jobs, fabric, "made", "ecmp", fabric)
         assert sorted({op.iteration for op in plan.schedule.ops}) == [*range(first, 7)]
+        sizes = {plan.schedule.sends[number].nbytes for number in range(len(plan.schedule.sends))}
+        assert (1000 in sizes) == (first == -1)
+        assert 7 not in sizes
 
 
 def test_the_set_up_is_not_part_of_the_fidelity() -> None:
-    job = of_no_iteration(first_come_job([[5] * 7, [7] * 7], 2, lock=True)[0])
+    job = with_set_up(first_come_job([[5] * 7, [7] * 7], 2, lock=True)[0])
     fabric = parse_fabric("star:hosts=3")
     plan = plan_for([job], fabric, "made", "ecmp", fabric)
     captured = [SentMessage(number, 1, 0, 1000, number * 10**6, number * 10**6 + 100) for number in range(7)]
