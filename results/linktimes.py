@@ -23,13 +23,13 @@ Readings = Mapping[str, npt.NDArray[Any]]  # by column, in the order of time
 class LinkTimes:
     """One direction of a cable, a figure for each window: `load` is what it carried over what it can carry.
 
-    `queue_nbytes` is the most that waited at a reading in the window, `dropped` how many packets found no
-    room in the queue; both empty where the queue was not read, as that of a host.
+    `queue_nbytes` is the most that waited at a reading in the window, None where the queue was not read then,
+    `dropped` how many packets found no room in it; both empty where it was never read, as that of a host.
     """
 
     egress: Egress
     load: tuple[float, ...]
-    queue_nbytes: tuple[int, ...]
+    queue_nbytes: tuple[int | None, ...]
     dropped: tuple[int, ...]
 
 
@@ -84,12 +84,13 @@ def _link(fabric: Fabric, egress: Egress, one: Readings, kept: npt.NDArray[np.in
     seconds = np.diff(one["time_ns"][kept]) / 1e9
     nbytes = np.array([wire_nbytes(int(size), int(packets), fabric.mtu_nbytes) for size, packets in sent])
     load = nbytes * 8 / fabric.rates[egress] / np.maximum(seconds, 1e-9)
-    queue: list[int] = []
+    queue: list[int | None] = []
     dropped: list[int] = []
     if way == "tx" and "queue_nbytes" in one:
-        waiting, lost = (np.nan_to_num(one[name]) for name in ("queue_nbytes", "queue_dropped"))
-        queue = np.maximum.reduceat(waiting[: kept[-1] + 1], kept[:-1]).astype(int).tolist()
-        dropped = np.diff(np.maximum.accumulate(lost)[kept]).astype(int).tolist()
+        waiting, lost = (one[name].astype(float) for name in ("queue_nbytes", "queue_dropped"))
+        most = np.fmax.reduceat(waiting[: kept[-1] + 1], kept[:-1])
+        queue = [None if np.isnan(each) else int(each) for each in most]
+        dropped = np.diff(np.maximum.accumulate(np.nan_to_num(lost))[kept]).astype(int).tolist()
     return LinkTimes(egress, tuple(load.tolist()), tuple(queue), tuple(dropped))
 
 

@@ -68,6 +68,8 @@ def test_what_waits_is_the_most_of_a_windows_readings_and_what_is_dropped_their_
     (link, _) = times(tmp_path, plan, 0.08, most=2).links
     assert link.queue_nbytes == (300, 100)
     assert link.dropped == (0, 2)
+    (link, _) = times(tmp_path, plan, 0.08, most=4).links
+    assert link.queue_nbytes == (0, 300, None, 100)  # a queue that was not read is not an empty one
 
 
 def test_windows_are_of_the_repeat_alone_and_no_more_than_wanted(tmp_path: Path, plan: Plan) -> None:

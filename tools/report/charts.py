@@ -67,7 +67,7 @@ def _links(cell: ReportCell) -> dict[str, Any] | None:
     return {
         "edges": [round(edge_s * 1e6) for edge_s in view.times.edges_s],
         "links": [_link(view.plan, one, one.egress == worst) for one in drawn],
-        "most": max(LEAST_QUEUE_NBYTES, *(max(one.queue_nbytes, default=0) for one in drawn)),
+        "most": max([LEAST_QUEUE_NBYTES, *(size or 0 for one in drawn for size in one.queue_nbytes)]),
         "failures": [
             [failure.cable, failure.down_s * 1e6, None if failure.up_s is None else failure.up_s * 1e6]
             for failure in cell.row.failures
@@ -76,13 +76,15 @@ def _links(cell: ReportCell) -> dict[str, Any] | None:
 
 
 def _link(plan: Plan, one: LinkTimes, is_worst: bool) -> dict[str, Any]:
-    """Loads in thousandths; queue and drops null where they were not read or were always 0."""
+    """Loads in thousandths; queue and drops null where they were not read or were always 0, and null in the
+    queue for a window in which it was not read.
+    """
     return {
         "name": link_name(plan.fabric, one.egress),
         "rate": show_bps(plan.fabric.rates[one.egress]),
         "worst": is_worst,
         "load": [round(1000 * load) for load in one.load],
         "queue": list(one.queue_nbytes) if any(one.queue_nbytes) else None,
-        "read": bool(one.queue_nbytes),
+        "read": any(size is not None for size in one.queue_nbytes),
         "dropped": list(one.dropped) if any(one.dropped) else None,
     }

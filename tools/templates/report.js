@@ -31,7 +31,12 @@ function links(div, {edges, links, most, failures}) {
         ctx.strokeStyle = colours.ink;
         ctx.lineWidth = 1.2;
         ctx.beginPath();
-        link.queue.forEach((size, i) => { const h = y - size / most * high; ctx.lineTo(px(edges[i]), h); ctx.lineTo(px(edges[i + 1]), h); });
+        link.queue.forEach((size, i) => {
+          if (size === null) return;
+          const h = y - size / most * high, goesOn = i && link.queue[i - 1] !== null;
+          ctx[goesOn ? "lineTo" : "moveTo"](px(edges[i]), h);
+          ctx.lineTo(px(edges[i + 1]), h);
+        });
         ctx.stroke();
       }
       ctx.fillStyle = colours.bad;
@@ -50,7 +55,7 @@ function links(div, {edges, links, most, failures}) {
     }, (at, down) => {
       const link = links[Math.floor(down * links.length)], i = edges.findIndex(edge => edge > at) - 1;
       if (!link || i < 0) return "";
-      const queue = !link.read ? "queue not read" : "queue " + bytes(link.queue ? link.queue[i] : 0);
+      const size = !link.read ? null : link.queue ? link.queue[i] : 0, queue = size === null ? "queue not read" : "queue " + bytes(size);
       const dropped = link.dropped && link.dropped[i] ? ", " + link.dropped[i] + (link.dropped[i] === 1 ? " packet" : " packets") + " dropped" : "";
       const out = failures.filter(([, from, to]) => from <= at && (to === null || at < to)).map(([cable]) => "\n" + cable + " is down");
       return link.name + "\n" + time(edges[i]) + " to " + time(edges[i + 1]) + "\nload " + (link.load[i] / 10).toFixed(1) + " % of " + link.rate + "\n" + queue + dropped + out.join("");
