@@ -2,6 +2,7 @@
 
 import os
 import resource
+import signal
 import subprocess
 from _thread import interrupt_main
 from contextlib import suppress
@@ -144,14 +145,18 @@ def test_an_interrupt_ends_the_reading_of_a_pipe(tmp_path: Path) -> None:
 
 def test_an_interrupt_just_before_the_reading_of_a_pipe_ends_it_too(tmp_path: Path) -> None:
     """Nothing breaks the read off then."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     pipe = tmp_path / "a.pcap"
     os.mkfifo(pipe)
     end = os.open(pipe, os.O_RDWR)
     interrupt, hang_up = Timer(0.3, interrupt_main), Timer(8, os.close, [end])
     interrupt.start()
     hang_up.start()
-    with pytest.raises(KeyboardInterrupt):
-        read_capture(pipe)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            read_capture(pipe)
+    finally:
+        signal.signal(signal.SIGINT, handler)
     assert hang_up.is_alive()
     hang_up.cancel()
     os.close(end)
