@@ -157,7 +157,7 @@ class StopReadings:
             self._turn = (self._turn + 1) % len(self._pids)
             stood[self._turn] = has_stood(self._pids[self._turn])
         if shown is not None or was_stopped or any(stood):
-            stood = [a or has_stood(pid) for a, pid in zip(stood, self._pids, strict=True)]
+            stood = [known or has_stood(pid) for known, pid in zip(stood, self._pids, strict=True)]
         if shown is not None and shown not in self._pids:
             forget_that_it_stood(shown)
         self._seen.append((time.monotonic_ns(), stood))
