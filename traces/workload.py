@@ -189,8 +189,9 @@ class Workload(_Value):
     `addresses[r]` is where rank r was in the capture (empty for a made-up workload).  An item's `iteration`
     counts from 0; -1 is what came before, between and after them.  `unread` is the share of the job's bytes
     in the captures that could not be read as messages.  `connections` has one for each pair of ranks that
-    sent; by their ports ECMP chose paths when the job was captured, and does so in a replay.  `taxonomy` is
-    empty in files from before there was one.
+    sent; by their ports ECMP chose paths when the job was captured, and does so in a replay.  `late_ns[r]` is
+    how much later than the first one rank r began; it is empty where that is not known, and all begin at
+    once.  `taxonomy` is empty in files from before there was one.
     """
 
     schema_: Literal["gradwire.workload/2"] = Field(SCHEMA, alias="schema")
@@ -201,11 +202,14 @@ class Workload(_Value):
     notes: tuple[str, ...] = ()
     unread: Annotated[float, Field(ge=0, le=1)] = 0.0
     connections: tuple[CapturedConnection, ...] = ()
+    late_ns: tuple[Ns, ...] = ()
     taxonomy: Taxonomy = Taxonomy()
     items: tuple[Item, ...]
 
     @model_validator(mode="after")
     def _check(self) -> "Workload":
+        if self.late_ns and len(self.late_ns) != self.n_ranks:
+            raise ValueError(f"late_ns is of {len(self.late_ns)} ranks, and the job has {self.n_ranks}")
         for number, connection in enumerate(self.connections):
             if max(connection.a, connection.b) >= self.n_ranks:
                 raise ValueError(f"connection {number}: a rank is outside 0..{self.n_ranks - 1}")

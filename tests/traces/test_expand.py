@@ -14,10 +14,14 @@ from gradwire.traces.schedules.algorithm import NotServedError
 from gradwire.traces.schedules.expand import expand
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
 from gradwire.traces.schedules.names import OF_HOSTS
-from gradwire.traces.schedules.schedule import Gate, sent_nbytes
+from gradwire.traces.schedules.otherranks import with_ranks
+from gradwire.traces.schedules.schedule import Gate, Schedule, sent_nbytes
+from gradwire.traces.schedules.straggling import straggling
 from gradwire.traces.taxonomy import Taxonomy
 from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Message, Start, Workload
 from tests.made_orders import held
+
+MS = 1_000_000
 
 
 def job(*items: Item, n_ranks: int = 4) -> Workload:
@@ -219,3 +223,53 @@ def test_more_sends_than_there_may_be_are_refused_before_they_are_made(
 def test_ranks_in_one_row_are_refused_by_the_grid_that_they_are(n_ranks: int, hints: Hints) -> None:
     with pytest.raises(NotServedError, match=f"here {n_ranks} ranks are a grid of 1 by {n_ranks}: "):
         expand(made_allreduce(n_ranks, 4000), "2d-ring", hints=hints)
+
+
+def late_pair(*, setup: int = 0) -> Workload:
+    """Two allreduces, one after the other, and what rank 0 computes between; rank 2 begins 7 ms late."""
+    made = made_allreduce(3, 1200, 2)
+    first, second = made.items
+    between = Compute(start=Start(rank=0, after=(0,)), duration_ns=4 * MS)
+    assert isinstance(second, Collective)
+    starts = (Start(rank=0, after=(1,)), *second.starts[1:])
+    items = (
+        first.model_copy(update={"iteration": setup}),
+        between,
+        second.model_copy(update={"starts": starts}),
+    )
+    return made.model_copy(update={"items": items, "late_ns": (0, 0, 7 * MS)})
+
+
+def begun_late(schedule: Schedule) -> list[tuple[int, int, int]]:
+    return [
+        (gate.op, gate.rank, gate.gap_ns // MS)
+        for gate in schedule.gates
+        if not gate.after and schedule.ops[gate.op].kind != "compute"
+    ]
+
+
+def test_a_late_rank_begins_its_first_operation_late_whatever_its_others_compute() -> None:
+    """Not where nothing is computed, nor where what ranks began with is left out."""
+    assert begun_late(expand(late_pair())) == [(0, 2, 7)]
+    assert begun_late(expand(late_pair(), compute=Fraction(3))) == [(0, 2, 7)]
+    slow = straggling(late_pair(), {2: Fraction(5), 0: Fraction(5)}, Fraction(1, 2))
+    assert begun_late(expand(slow)) == [(0, 2, 7)]
+    assert begun_late(expand(late_pair(), compute=Fraction(0))) == []
+    assert begun_late(expand(late_pair(setup=-1))) == []
+    assert begun_late(expand(late_pair(setup=-1), iterations=(-1, 1))) == [(0, 2, 7)]
+    assert begun_late(expand(late_pair(), iterations=(1,))) == []
+
+
+def test_what_a_late_rank_computes_before_anything_is_complete_ends_later_too() -> None:
+    made = late_pair()
+    early = Compute(start=Start(rank=2), duration_ns=4 * MS, least_ns=4 * MS, most_ns=6 * MS)
+    first = made.items[0]
+    assert isinstance(first, Collective)
+    starts = (*first.starts[:2], Start(rank=2, after=(0,)))
+    items = (early, first.model_copy(update={"starts": starts}))
+    gates = expand(made.model_copy(update={"items": items}), compute=Fraction(2)).gates
+    assert gates[0] == Gate(0, 2, (), 15 * MS, 19 * MS)
+
+
+def test_ranks_that_are_made_anew_begin_at_once() -> None:
+    assert with_ranks(late_pair(), 4).workload.late_ns == ()

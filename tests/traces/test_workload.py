@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from gradwire.traces import workload as workloads
 from gradwire.traces.making.collectives import made_allreduce, made_collective, made_uneven_alltoall
@@ -156,3 +157,12 @@ def test_a_bound_and_a_bounded_scheduling_go_together(words: str, tmp_path: Path
     path.write_text(computing(COMPUTE % "").replace('"items"', f'"taxonomy": {{{words}}}, "items"'))
     with pytest.raises(BadWorkload, match="a bounded scheduling has a staleness, and no other has one"):
         workloads.load(path)
+
+
+def test_ranks_begin_late_all_or_none() -> None:
+    made = made_allreduce(3, 100).model_dump(by_alias=True)
+    assert Workload.model_validate({**made, "late_ns": (0, 5, 0)}).late_ns == (0, 5, 0)
+    with pytest.raises(ValidationError, match="late_ns is of 2 ranks, and the job has 3"):
+        Workload.model_validate({**made, "late_ns": (0, 5)})
+    with pytest.raises(ValidationError):
+        Workload.model_validate({**made, "late_ns": (0, -5, 0)})

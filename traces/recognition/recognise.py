@@ -14,6 +14,7 @@ from gradwire.traces.recognition.computing import with_computing
 from gradwire.traces.recognition.departures import LEAST_NBYTES
 from gradwire.traces.recognition.firstcome import without_order_of_arrival
 from gradwire.traces.recognition.iterations import Labels, Role, is_point_to_point, label
+from gradwire.traces.recognition.lateness import late_ns
 from gradwire.traces.recognition.operation import Operation
 from gradwire.traces.recognition.operations import operations
 from gradwire.traces.recognition.patterns import SURE
@@ -164,9 +165,19 @@ def workload_of(job: Job) -> Workload:
         notes=(*job.notes, *_circles_note(n_changed)),
         unread=min(1.0, job.trace.losses.unread),
         connections=connections(job.trace),
+        late_ns=_late_ns(job),
         taxonomy=taxonomy_of(job.shape),
         items=tuple(items),
     )
+
+
+def _late_ns(job: Job) -> tuple[int, ...]:
+    """Empty where the clocks cannot be compared, or the capture has not seen how the job began."""
+    trace = job.trace
+    if not trace.clocks.comparable or not _view(trace).from_start:
+        return ()
+    found = late_ns(job.operations, job.starts, trace.messages)
+    return tuple(found.get(rank, 0) for rank in range(trace.n_ranks))
 
 
 def _circles_note(n_changed: int) -> tuple[str, ...]:

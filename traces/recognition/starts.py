@@ -34,6 +34,7 @@ from gradwire.traces.schedules.schedule import LIBRARY_NS
 from gradwire.traces.units import show_long
 from gradwire.traces.workload import MAX_GAP_NS
 
+OTHER_RUN = "as if in another run: cut the captures there, with editcap -A and -B, and give one part"
 MAX_STEPS = 1_000  # of one search back through what came before
 MAX_AHEAD = 16  # the latest messages stand for those before them
 LEAST_SEEN, LEAST_SHARE = 3, 0.01  # of times from one message to the next; and of all messages
@@ -128,10 +129,8 @@ def _seen(
         since_ns = max((operations[other].done[rank] for other in before), default=first_ns[rank])
         after[number, rank] = before
         if time_ns - since_ns > MAX_GAP_NS:
-            raise BadTrace(
-                f"rank {rank} does nothing for {show_long(time_ns - since_ns)} between two operations, as "
-                "if between two runs: cut the captures there, with editcap -A and -B, and give one part"
-            )
+            pause = show_long(time_ns - since_ns)
+            raise BadTrace(f"rank {rank} does nothing for {pause} between two operations, {OTHER_RUN}")
         found[number][rank] = Beginning(rank, before, time_ns - since_ns)
         if operations[number].kind == "message":
             of = _written_ns(operations[number], ahead[rank], since_ns, ports.get(rank), apart_ns)

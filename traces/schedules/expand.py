@@ -41,7 +41,16 @@ from gradwire.traces.schedules.schedule import Aggregation, Centre, Gate, Op, Sc
 from gradwire.traces.schedules.selection import chosen_items, in_order, prepared
 from gradwire.traces.schedules.sends import MAX_SENDS, Send, Sends
 from gradwire.traces.schedules.stages import in_stages
-from gradwire.traces.workload import MAX_NBYTES, MAX_RANKS, Collective, Compute, Item, Message, Workload
+from gradwire.traces.workload import (
+    MAX_GAP_NS,
+    MAX_NBYTES,
+    MAX_RANKS,
+    Collective,
+    Compute,
+    Item,
+    Message,
+    Workload,
+)
 
 
 def expand(
@@ -60,7 +69,8 @@ def expand(
     In a workload of one other kind of collectives alone, such as `bench` makes, these are done by it.
 
     `iterations` picks items by their iteration (None: as `chosen_items`).  `scale` multiplies every size
-    (and gloo's segment limit with it, so that the number of segments stays), `compute` what ranks compute.
+    (and gloo's segment limit with it, so that the number of segments stays), `compute` what ranks compute; if
+    nothing, all begin at once.
     `hints` say where the ranks are, for the algorithms that ask.  Parameter servers are further ranks, after
     the workload's.  What a job adds up as float32 is sent, and added, as `wire`; what is only copied keeps
     its bytes.  With ina, pushes to a parameter server that belong together are added up too (`not_added`
@@ -102,7 +112,8 @@ def expand(
         aggregations += (replace(each, op=number) for each in carried.aggregations)
         sends.add(carried.sends, number)
         ops[number] = replace(ops[number], room_nbytes=carried.room_nbytes)
-    gates = tuple(_gates(chosen, units, compute))
+    late_ns = _late_ns(workload, chosen) if compute else ()
+    gates = tuple(_gates(chosen, units, compute, late_ns))
     locks = tuple(_locks(chosen, units))
     placed, centres = _with_centres(ops, [chosen[unit[0]] for unit in units])
     n_ranks = workload.n_ranks + how.n_servers
@@ -282,19 +293,30 @@ def _is_as_captured(item: Collective, how: How) -> bool:
     return how.algorithm_for(item) in (AS_CAPTURED, item.algorithm)
 
 
-def _gates(chosen: Mapping[int, Item], units: Sequence[Unit], compute: Fraction) -> Iterator[Gate]:
-    """What items wait for (through what was not chosen: traces.schedules.selection)."""
+def _late_ns(workload: Workload, chosen: Mapping[int, Item]) -> tuple[int, ...]:
+    """How late each rank begins; empty where what some rank began with is left out: then the others would
+    wait for something that is not sent.
+    """
+    is_first = (any(not start.after for start in item.begins) for item in workload.items)
+    first = (number for number, is_so in enumerate(is_first) if is_so)
+    return workload.late_ns if all(number in chosen for number in first) else ()
+
+
+def _gates(
+    chosen: Mapping[int, Item], units: Sequence[Unit], compute: Fraction, late_ns: Sequence[int]
+) -> Iterator[Gate]:
+    """What items wait for (through what was not chosen: traces.schedules.selection), or when they begin."""
     waits = after_of(chosen, units)
     for op, unit in enumerate(units):
         for number in unit:
             item = chosen[number]
-            if isinstance(item, Compute):
-                yield _computing(op, item, waits[number, item.rank], compute)
-                continue
             for start in item.begins:
                 after = waits[number, start.rank]
-                if after:
-                    yield Gate(op, start.rank, after)
+                since_ns = late_ns[start.rank] if late_ns and not after else 0
+                if isinstance(item, Compute):
+                    yield _computing(op, item, after, since_ns, compute)
+                elif after or since_ns:
+                    yield Gate(op, start.rank, after, since_ns)
     yield from prepared(chosen, units)
 
 
@@ -328,9 +350,9 @@ def _with_centres(ops: Sequence[Op], items: Sequence[Item]) -> tuple[tuple[Op, .
     return tuple(found), tuple(centres)
 
 
-def _computing(op: int, item: Compute, after: tuple[int, ...], compute: Fraction) -> Gate:
-    gap_ns = int(item.duration_ns * compute)
-    most_ns = gap_ns if item.most_ns is None else int(item.most_ns * compute)
+def _computing(op: int, item: Compute, after: tuple[int, ...], since_ns: int, compute: Fraction) -> Gate:
+    gap_ns = min(MAX_GAP_NS, since_ns + int(item.duration_ns * compute))
+    most_ns = gap_ns if item.most_ns is None else min(MAX_GAP_NS, since_ns + int(item.most_ns * compute))
     return Gate(op, item.rank, after, gap_ns, most_ns if most_ns > gap_ns else None)
 
 

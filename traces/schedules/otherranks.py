@@ -62,7 +62,13 @@ def with_ranks(workload: Workload, n_ranks: int) -> Other:
         workload.items, {number: item for number, item in training.items() if stays(_own(item))}
     )
     copies = _Copies({number: item for number, item in bridges.items() if stays(_own(item))}, ranks)
-    made = {"n_ranks": n_ranks, "addresses": (), "connections": (), "items": tuple(copies.items())}
+    made = {
+        "n_ranks": n_ranks,
+        "addresses": (),
+        "connections": (),
+        "late_ns": (),
+        "items": tuple(copies.items()),
+    }
     return Other(workload.model_copy(update=made), (_assumption(workload, n_ranks),))
 
 
