@@ -29,6 +29,7 @@ MUCH_WAITED = 0.05  # of a live job's time, for processors: from here on it is w
 OTHER_COMPUTING = 0.02  # of an iteration, by which a job takes longer to compute on one fabric: likewise
 MOST_OTHER_COMPUTING = 0.05  # of an iteration: then the two are not the same job
 ERROR_BAR = 0.10  # the widest: a row further off than this is wrong, whatever else is said of it
+MOST_APART = 0.03  # of two trainings of a job on a fabric: with more they are judged one by one
 EXCUSED_SPREAD = 0.05  # a live job whose iterations differ more than this excuses a refused row
 
 
@@ -121,6 +122,12 @@ class TrustRow:
     @property
     def is_failure(self) -> bool:
         return not (self.is_valid and self.is_within) and not self.is_excused
+
+
+def took_the_same_time(live: Live) -> bool:
+    """Whether its trainings did: if not, one time is not all that the job can take on this fabric."""
+    medians_s = [training.time.median for training in live.trainings]
+    return not medians_s or max(medians_s) <= (1 + MOST_APART) * min(medians_s)
 
 
 def computes_alike(there_s: float | None, here_s: float | None, time: IterationTime | None) -> bool:

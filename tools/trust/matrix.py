@@ -41,26 +41,27 @@ from gradwire.results.trustresult import (
     computes_alike,
     judged_by_computing,
     save,
+    took_the_same_time,
 )
 from gradwire.tools.capturing import carry_out as capture_live
 from gradwire.tools.options.livejob import LiveJob
 from gradwire.tools.progressbar import progress_bar
 from gradwire.tools.trust.live import Capture, Trainer, attempt, below
 from gradwire.tools.trust.replay import Replayed, compared, plan_for
-from gradwire.traces.fidelity import captured_messages
+from gradwire.traces.fidelity import SentMessage, captured_messages
 from gradwire.traces.files import write_whole
 from gradwire.traces.groundtruth import BadLog
 from gradwire.traces.iterationtimes import FIRST_WARM, MIN_ITERATIONS
 from gradwire.traces.packets.packets import BadCapture
 from gradwire.traces.reader import open_trace
 from gradwire.traces.recognition.ranks import BadTrace
-from gradwire.traces.recognition.recognise import Job, connections, find_job, workload_of
+from gradwire.traces.recognition.recognise import find_job, workload_of
 from gradwire.traces.units import show_count
-from gradwire.traces.workload import CapturedConnection
+from gradwire.traces.workload import Workload
 
 Tell = Callable[[str], None]
 _LABORATORY = partial(Laboratory, run=run)
-_VERSION = 5  # raised when jobs are trained, read or replayed differently: such rows are not one matrix
+_VERSION = 6  # raised when jobs are trained, read or replayed differently: such rows are not one matrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +188,8 @@ class _Cells:
         self, trial: TrustTrial, folder: Path, lives: Sequence[tuple[Live, ...]], bench: Laboratory
     ) -> None:
         self._trial, self._folder, self._lives, self._bench = trial, folder, lives, bench
-        self._jobs: dict[str, Job] = {}
-        self._connections_of: dict[str, tuple[CapturedConnection, ...]] = {}
+        self._workloads: dict[str, Workload] = {}
+        self._messages: dict[str, Sequence[SentMessage]] = {}
 
     def rows(self, source: int, target: int) -> tuple[TrustRow, ...]:
         """The capture from fabric `source` replayed on fabric `target`, unless an undisturbed machine has."""
@@ -216,14 +217,14 @@ class _Cells:
         return rows
 
     def _measured(self, source: int, target: int) -> tuple[TrustRow, ...]:
-        """The rows of the jobs.  Where hosts have several paths, one replay for each training on the target,
-        and of each job the middle row.  Trainings that did not compute as long as the captured one are left
-        out, unless most did not.
+        """The rows of the jobs.  Where hosts have several paths, or trainings took different times, one
+        replay for each training on the target, and of each job the middle row.  Trainings that did not
+        compute as long as the captured one are left out, unless most did not.
 
         Raise BadTrace, BadCapture, BadLog, Refused, RunFailed, ValueError.
         """
         fabric, there = parse_fabric(self._trial.fabrics[target]), self._lives[target]
-        if has_one_path(fabric):
+        if has_one_path(fabric) and all(map(took_the_same_time, there)):
             pooled = [
                 Training(live.folder, live.time, live.doubts, _middle_s(live)) for live in there if live.time
             ]
@@ -243,16 +244,15 @@ class _Cells:
         return tuple(replace(row, warnings=(*row.warnings, left_out)) for row in rows)
 
     def _replayed(self, source: int, target: int, trained: Sequence[Training]) -> tuple[TrustRow, ...]:
-        """The row of each job from one replay, with the ports and the times of the `trained` jobs.
+        """The row of each job from one replay, with the ports, the beginning and the times of the `trained`
+        jobs.
 
-        With another training's ports other flows would meet, which can double a time and says nothing about
-        the replay.
+        With another training's ports other flows would meet, which can double a time; ranks that begin at
+        other times may fall into another rhythm.  Neither says anything about the replay.
         """
         lives = self._lives[source]
-        jobs = [self._job(live) for live in lives]
         workloads = [
-            workload_of(job).model_copy(update={"connections": self._connections(each.folder)})
-            for job, each in zip(jobs, trained, strict=True)
+            self._drawn_as(live.folder, each.folder) for live, each in zip(lives, trained, strict=True)
         ]
         fabric = parse_fabric(self._trial.fabrics[target])
         captured_on = parse_fabric(self._trial.fabrics[source])
@@ -264,10 +264,10 @@ class _Cells:
                 first_rank,
                 self._folder / each.folder,
                 each.time,
-                captured_messages(job) if source == target else (),
+                self._captured(live.folder) if source == target else (),
                 tuple(dict.fromkeys((*live.doubts, *each.doubts))),
             )
-            for first_rank, job, live, each in zip(first, jobs, lives, trained, strict=False)
+            for first_rank, live, each in zip(first, lives, trained, strict=False)
         ]
         assert row.folder
         rows = compared(row, plan, judged, lives[0].fabric)
@@ -278,17 +278,25 @@ class _Cells:
             for row, live, each in zip(rows, lives, trained, strict=True)
         )
 
-    def _connections(self, folder: str) -> tuple[CapturedConnection, ...]:
-        """Raise BadTrace, BadCapture."""
-        if folder not in self._connections_of:
-            self._connections_of[folder] = connections(open_trace([self._folder / folder]))
-        return self._connections_of[folder]
+    def _drawn_as(self, captured: str, trained: str) -> Workload:
+        """The captured job, with what chance decided of the training.  Raise BadTrace, BadCapture."""
+        draw = self._workload(trained)
+        return self._workload(captured).model_copy(
+            update={"connections": draw.connections, "late_ns": draw.late_ns}
+        )
 
-    def _job(self, live: Live) -> Job:
+    def _workload(self, folder: str) -> Workload:
         """Raise BadTrace, BadCapture."""
-        if live.folder not in self._jobs:
-            self._jobs[live.folder] = find_job(open_trace([self._folder / live.folder]))
-        return self._jobs[live.folder]
+        if folder not in self._workloads:
+            job = find_job(open_trace([self._folder / folder]))
+            self._workloads[folder] = workload_of(job)
+            self._messages[folder] = captured_messages(job)
+        return self._workloads[folder]
+
+    def _captured(self, folder: str) -> Sequence[SentMessage]:
+        """Raise BadTrace, BadCapture."""
+        self._workload(folder)
+        return self._messages[folder]
 
 
 def _computed_alike(training: Training, captured: Live) -> bool:

@@ -23,29 +23,21 @@ from gradwire.traces.iterationtimes import (
     together,
 )
 from gradwire.traces.schedules.names import AS_CAPTURED
-from gradwire.traces.workload import Workload, has_lock
+from gradwire.traces.workload import Workload
 
 
 def plan_for(
     workloads: Sequence[Workload], fabric: Fabric, source: str, policy: str, captured_on: Fabric
 ) -> Plan:
-    """The jobs side by side without their warm-up, hosts in order.  Raise ValueError, Refused.
+    """The jobs side by side, hosts in order.  Raise ValueError, Refused.
 
-    If servers of one of them take one worker at a time, the warm-up of all stays, and the set-up of that one:
-    both are sent by default, as they decide in which order workers come (`selection.chosen_items`).
+    With their warm-up: as a job began, so it may go on.  Ranks that began late, or in an order of their own,
+    may keep a rhythm that another beginning would not have.
     """
-    warm = [[number for number in each.iterations if number >= FIRST_WARM] for each in workloads]
-    fewest = min(map(len, warm))
+    fewest = min(sum(number >= FIRST_WARM for number in each.iterations) for each in workloads)
     if fewest < MIN_ITERATIONS - FIRST_WARM:
         raise ValueError(f"the capture shows {fewest} iterations after the warm-up, which is too few")
-    sent = tuple(sorted({number for numbers in warm for number in numbers}))
-    carried = Experiment(
-        workloads[0],
-        source,
-        iterations=None if any(has_lock(each.items) for each in workloads) else sent,
-        captured_on=captured_on,
-        beside=tuple(workloads[1:]),
-    )
+    carried = Experiment(workloads[0], source, captured_on=captured_on, beside=tuple(workloads[1:]))
     return plan_of(Cell(fabric, AS_CAPTURED, "linear", policy), carried)
 
 

@@ -47,9 +47,10 @@ from gradwire.tools.trust.matrix import TrustTrial, carry_out, middle_row
 from gradwire.tools.trust.replay import plan_for
 from gradwire.tools.trust.tables import notes, page, sentences
 from gradwire.traces.fidelity import SentMessage
-from gradwire.traces.iterationtimes import FIRST_WARM, IterationTime
+from gradwire.traces.iterationtimes import IterationTime
+from gradwire.traces.making.collectives import made_allreduce
 from gradwire.traces.reader import open_trace
-from gradwire.traces.recognition.recognise import connections
+from gradwire.traces.recognition.recognise import Job, connections
 from gradwire.traces.units import show_s
 from gradwire.traces.workload import Compute, Message, Start, Workload
 from tests.commandlines import refusal
@@ -182,11 +183,11 @@ def with_set_up(job: Workload) -> Workload:
     return job.model_copy(update={"items": (waiting, *others, handed_out, farewell)})
 
 
-def test_a_job_of_an_asynchronous_server_is_replayed_with_its_set_up_and_its_warm_up() -> None:
+def test_jobs_are_replayed_with_their_warm_up_and_those_of_asynchronous_servers_with_their_set_up() -> None:
     locked, free = (
         with_set_up(first_come_job([[5] * 7, [7] * 7], 2, lock=lock)[0]) for lock in (True, False)
     )
-    for jobs, hosts, first in (([locked], 3, -1), ([free], 3, FIRST_WARM), ([free, locked], 6, -1)):
+    for jobs, hosts, first in (([locked], 3, -1), ([free], 3, 0), ([free, locked], 6, -1)):
         fabric = parse_fabric(f"star:hosts={hosts}")
         plan = plan_for(jobs, fabric, "made", "ecmp", fabric)
         assert sorted({op.iteration for op in plan.schedule.ops}) == [*range(first, 7)]
@@ -260,15 +261,15 @@ def test_a_job_is_trained_again_while_other_guests_take_the_cpus_and_not_for_eve
 @pytest.mark.long
 @pytest.mark.usefixtures("_whole_sample")
 def test_a_job_trained_again_counts_with_all_its_times_where_there_is_one_path(tmp_path: Path) -> None:
-    """90, 100 and 120 ms an iteration: their median is that of all."""
+    """99, 100 and 101 ms an iteration: their median is that of all."""
     trial = replace(TRIAL, fabrics=FABRICS[:1], trainings=3)
-    live, done = FakeLive(periods_ns=(120_000_000, 90_000_000, 100_000_000)), list[str]()
+    live, done = FakeLive(periods_ns=(101_000_000, 99_000_000, 100_000_000)), list[str]()
     folder = tmp_path / "m"
     matrix = carry_out(trial, folder, True, live, fake_laboratory(LIVE_NS, done))
     assert live.trained == [FABRICS[0]] * 3
     assert done == [FABRICS[0]]
     (trained,) = matrix.live
-    assert [each.time.median for each in trained.trainings] == pytest.approx([0.12, 0.09, 0.1])
+    assert [each.time.median for each in trained.trainings] == pytest.approx([0.101, 0.099, 0.1])
     assert [Path(each.folder).suffix for each in trained.trainings] == [
         "",
         ".again-1",
@@ -278,7 +279,7 @@ def test_a_job_trained_again_counts_with_all_its_times_where_there_is_one_path(t
     assert matrix.rows[0].live is not None
     assert matrix.rows[0].live.n == 3 * (N_ITERATIONS - 1)
     assert matrix.live[0].folder == "live/01-star_hosts=8_rate=50M.again-2"  # the middle one is replayed
-    assert any("3 trainings: 120 ms, 90 ms, 100 ms" in line for line in notes(matrix))
+    assert any("3 trainings: 101 ms, 99 ms, 100 ms" in line for line in notes(matrix))
     again = FakeLive()
     assert carry_out(trial, folder, True, again, fake_laboratory(LIVE_NS, done)).live == matrix.live
     assert not again.trained
@@ -286,7 +287,7 @@ def test_a_job_trained_again_counts_with_all_its_times_where_there_is_one_path(t
     busy = FakeLive(stolen=(0.2, 0.2, 0.2))
     matrix = carry_out(trial, folder, True, busy, fake_laboratory(LIVE_NS, done))
     times_s = [each.time.median for each in matrix.live[0].trainings]
-    assert times_s == pytest.approx([0.12, 0.1])  # not what was disturbed however often
+    assert times_s == pytest.approx([0.101, 0.1])  # not what was disturbed however often
     assert matrix.live[0].doubts == ()
     (folder / "live" / "01-star_hosts=8_rate=50M" / "manifest.json").write_text('{"cpu_beside": 0.2}')
     busy = FakeLive(stolen=(0.2,) * 6)
@@ -294,17 +295,63 @@ def test_a_job_trained_again_counts_with_all_its_times_where_there_is_one_path(t
     assert (first.folder, first.doubts) == ("live/01-star_hosts=8_rate=50M.again-2", ())
 
 
+PATHS = "leaf-spine:leaves=2,spines=2,hosts=4,rate=50M"
+
+
+@pytest.mark.parametrize(
+    ("fabric", "periods_ns"),
+    [
+        (PATHS, (100_000_000, 100_000_000, 100_000_000)),
+        (PATHS, (80_000_000, 100_000_000, 125_000_000)),
+        (FABRICS[0], (98_000_000, 100_000_000, 102_000_000)),
+    ],
+)
 @pytest.mark.usefixtures("_whole_sample")
-def test_with_several_paths_each_training_is_replayed_and_the_middle_error_counts(tmp_path: Path) -> None:
-    """A replay of 100 ms an iteration against 80, 100 and 125 ms live: +25, 0 and −20 %."""
-    paths = "leaf-spine:leaves=2,spines=2,hosts=4,rate=50M"
-    trial = replace(TRIAL, fabrics=(paths,), trainings=3)
-    live, done = FakeLive(periods_ns=(80_000_000, 100_000_000, 125_000_000)), list[str]()
+def test_each_training_is_replayed_where_there_are_several_paths_or_they_took_different_times(
+    tmp_path: Path, fabric: str, periods_ns: tuple[int, ...]
+) -> None:
+    """Where there is one path, more than 3 % apart.  A replay of 100 ms against 80, 100 and 125 ms live is
+    off by +25, 0 and −20 %: the middle one counts.
+    """
+    trial = replace(TRIAL, fabrics=(fabric,), trainings=3)
+    live, done = FakeLive(periods_ns=periods_ns), list[str]()
     matrix = carry_out(trial, tmp_path / "m", True, live, fake_laboratory(LIVE_NS, done))
-    assert (live.trained, done) == ([paths] * 3, [paths] * 3)
+    assert (live.trained, done) == ([fabric] * 3, [fabric] * 3)
     (row,) = matrix.rows
     assert row.error == pytest.approx(0, abs=1e-3)
     assert row.live is not None and row.live.median == pytest.approx(0.1)
+
+
+@pytest.mark.usefixtures("_whole_sample")
+def test_a_capture_is_replayed_with_the_beginning_of_the_training_that_it_is_compared_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans: list[Plan] = []
+    laboratory = fake_laboratory(LIVE_NS, [])
+
+    def recorded(*arguments: Any) -> Any:
+        made = laboratory(*arguments)
+        measured: Callable[[Plan], Row] = made.row
+
+        def row(plan: Plan) -> Row:
+            plans.append(plan)
+            return measured(plan)
+
+        made.row = row
+        return made
+
+    def late_by_fabric(job: Job) -> Workload:
+        """The sample's ranks begin with their set-up, which is not sent."""
+        ns = 50 if "rate=50M" in job.trace.name else 20
+        made = made_allreduce(8, 8_000, N_ITERATIONS)
+        return made.model_copy(update={"late_ns": (0, 0, 0, ns, 0, 0, 0, 0)})
+
+    monkeypatch.setattr("gradwire.tools.trust.matrix.workload_of", late_by_fabric)
+    carry_out(TRIAL, tmp_path / "m", True, FakeLive(), recorded)
+    found = [
+        {gate.gap_ns for gate in plan.schedule.gates if not gate.after and gate.rank == 3} for plan in plans
+    ]
+    assert found == [{50}, {20}, {50}, {20}]
 
 
 @pytest.mark.usefixtures("_whole_sample")
@@ -361,8 +408,7 @@ def test_with_several_paths_a_replay_is_doubted_for_the_training_whose_ports_it_
     """The middle training by its time, whose capture is replayed, is in order; the one of the middle row is
     not.
     """
-    paths = "leaf-spine:leaves=2,spines=2,hosts=4,rate=50M"
-    trial = replace(TRIAL, fabrics=(paths,), trainings=2)
+    trial = replace(TRIAL, fabrics=(PATHS,), trainings=2)
     live = FakeLive(periods_ns=(100_000_000, 125_000_000))
 
     def misread_later(*arguments: Any, **keywords: Any) -> Captured:
@@ -390,11 +436,11 @@ def test_rows_that_were_measured_with_fewer_trainings_are_measured_again(tmp_pat
     carry_out(trial, folder, True, FakeLive(), fake_laboratory(LIVE_NS, done))
     (again,) = (folder / "live").glob("*.again-1")
     shutil.rmtree(again)
-    later = FakeLive(periods_ns=(LIVE_NS * 2,))
+    later = FakeLive(periods_ns=(LIVE_NS * 102 // 100,))
     (row,) = carry_out(trial, folder, True, later, fake_laboratory(LIVE_NS, done)).rows
     assert len(done) == 2
     assert row.live is not None and row.live.n == 2 * (N_ITERATIONS - 1)
-    assert row.live.median == pytest.approx(0.15)
+    assert row.live.median == pytest.approx(0.101)
 
 
 def test_the_middle_training_is_the_one_whose_worst_job_is_nearest() -> None:
