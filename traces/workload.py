@@ -157,6 +157,8 @@ class Usual(_Value):
 class Compute(_Value):
     """One rank computes for `duration_ns`: before an operation of its own, or to close an iteration.
 
+    What its host takes besides, to the program and from it, is part of that.
+
     `usual` is the same over iterations, if it repeats.  Where a capture cannot show how long it was,
     `least_ns` and `most_ns` are the range: an operation that had to queue may have been ready long before it
     began.

@@ -96,3 +96,19 @@ def test_what_is_asked_for_together_with_a_send_waits_for_what_was_computed_befo
         assert shown(made)[1:3] == [("compute", 0, (0,), 30), ("message", 0, (1,), 0)]
         assert isinstance(made[3], Message)
         assert made[3].ready == Start(rank=1, after=ready)
+
+
+def test_what_a_host_took_to_the_program_and_from_it_is_part_of_the_computing_but_counts_once() -> None:
+    """Of two buckets that wait for the same, 2 ms before the first; what lies between them stays."""
+    begins = [
+        [Beginning(0)],
+        [Beginning(0, (0,), 30 * MS, host_ns=2 * MS)],
+        [Beginning(0, (0,), 45 * MS, host_ns=2 * MS)],
+    ]
+    assert shown(with_computing([bucket(0), bucket(1), bucket(1, 800)], begins, {})) == [
+        ("allreduce", 0, (), 0),
+        ("compute", 0, (0,), 32),
+        ("allreduce", 1, (1,), 0),
+        ("compute", 1, (1,), 15),
+        ("allreduce", 1, (3,), 0),
+    ]

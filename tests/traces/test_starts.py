@@ -357,3 +357,12 @@ def test_bounds_that_contradict_each_other_are_none() -> None:
     least_ms = 20 - 2 * 64 * 1024 / 12_500
     (_, found) = ready_ms(world, of)
     assert found == pytest.approx((least_ms, 20))
+
+
+def test_what_a_host_takes_between_two_collectives_is_no_computing_and_is_told_beside_it() -> None:
+    """Iterations of 100, of which each rank computes for 30 and its host takes 4, or all there is."""
+    world = [reduce(n, {0: n * 100, 1: n * 100}, {0: n * 100 + 66, 1: n * 100 + 100}) for n in range(1, 6)]
+    found = starts(world, [0, 1, 2, 3, 4], {0: 4, 1: 4})
+    assert [(one.gap_ns, one.host_ns) for one in found[0]] == [(0, 0)] * 2
+    for some in found[1:]:
+        assert [(one.gap_ns, one.host_ns) for one in some] == [(30, 4), (0, 0)]

@@ -61,7 +61,7 @@ from gradwire.traces.workload import Workload
 
 Tell = Callable[[str], None]
 _LABORATORY = partial(Laboratory, run=run)
-_VERSION = 6  # raised when jobs are trained, read or replayed differently: such rows are not one matrix
+_VERSION = 7  # raised when jobs are trained, read or replayed differently: such rows are not one matrix
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 A rank's computing goes on while operations are in flight.  Of two operations that wait for the same, the
 later one therefore waits for what was computed before the earlier one, and for what was computed since.
+What its host took besides is part of it here: a replay's takes next to nothing between two collectives.
 What leads from one iteration to the next closes the earlier one: the optimizer's step, and the gradients up
 to the first bucket.  After the last operations a capture shows nothing any more; as they are followed by
 computing in every other iteration, they are here too, for as long as the median of the others.
@@ -73,7 +74,7 @@ class _Items:
             least_ns = one.readiness.least_ns
             after = (*after, self._chained(one.rank, earlier, least_ns, item, ("ready", *place), width_ns))
         if one.gap_ns:
-            after = (self._chained(one.rank, after, one.gap_ns, item, place),)
+            after = (self._chained(one.rank, after, one.gap_ns + one.host_ns, item, place),)
         return Start(rank=one.rank, after=after)
 
     def _chained(

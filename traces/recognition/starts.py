@@ -48,7 +48,7 @@ class Beginning:
     """`rank` begins an operation `gap_ns` of compute after it has completed all of `after` (operations).
 
     `readiness` says, of one that had to queue, when it may have been ready; `least_wait_ns` how long it then
-    had to queue at least.
+    had to queue at least.  `host_ns` its host took besides the compute, to the program and from it.
     """
 
     rank: int
@@ -56,6 +56,7 @@ class Beginning:
     gap_ns: int = 0
     readiness: Readiness | None = None
     least_wait_ns: int = 0
+    host_ns: int = 0
 
     @property
     def computed_ns(self) -> int:
@@ -98,7 +99,8 @@ def starts(
             return one
         messages = (n for n in one.after if operations[n].kind == "message" and iterations[n] >= 0)
         after = tuple(sorted({*wait.after, *messages}))
-        return Beginning(one.rank, after, wait.gap_ns, wait.readiness)
+        host_ns = turnarounds_ns.get(one.rank, 0) if turnarounds_ns and wait.gap_ns else 0
+        return Beginning(one.rank, after, wait.gap_ns, wait.readiness, host_ns=host_ns)
 
     return [tuple(start(number, one) for one in some) for number, some in enumerate(seen)]
 
