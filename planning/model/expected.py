@@ -12,6 +12,10 @@ Of a job with many messages, `predicted` is the median over RELEASES_S, and its 
 `limit`: how long the kernel takes to let a connection go on is no calibration's to measure, and where ranks
 wait for each other's notices it decides who waits, which makes an iteration a tenth longer or shorter.
 
+Where servers take one worker at a time, the one that comes first, a job has several rhythms, and how late
+timers are decides into which it falls.  So of such a job DRAWS_OF_ORDER are drawn besides: `predicted` is the
+median of them all, and the bar holds each with MODEL_ERROR of it, within `limit`.
+
 `own` is MODEL_ERROR of the predicted time; of what is exposed of an iteration it is TIMER_ERROR of the
 iteration at least, since how long ranks compute differs by about that.  `limit` is MAX_ERROR of the whole
 time, or, for exposed time as well, of the iteration.
@@ -62,6 +66,7 @@ ASSUMED = HostTimes(Range(0.0, 0.1e-3, 0.15e-3), Range(0.0, 1.0e-3, 1.2e-3), wir
 # A collective is over before its ranks have met in all ways; the iterations of a job are many draws.
 DRAWS, MOST_DRAWN_OPS, MOST_DRAWN_SENDS = 5, 3, 1_000
 RELEASES_S = (RELEASE_S, 10e-6, 30e-6)
+DRAWS_OF_ORDER, MOST_ORDERED_SENDS = 7, 5_000  # the model takes 60 µs for each send
 PARTS = (0.25, 0.5, 0.75, 1.0)  # of hosts' times
 FREE = 1000.0  # times as fast are links that cost nothing
 MOST_ASSUMED_SENDS = 20_000  # the model takes 60 µs for each, of many segments more, and is asked four times
@@ -102,7 +107,12 @@ def expected(plan: Plan, calibrated: Calibration, *, measured: bool = True, n_dr
     def released(*, is_late: bool = False) -> list[PredictedTimes]:
         return [model(costs and replace(costs, release_s=each_s), is_late=is_late) for each_s in releases_s]
 
-    of_releases = released()
+    drawn = (
+        [times_with(replace(costs, seed=seed), 1.0, is_late=False) for seed in range(1, DRAWS_OF_ORDER + 1)]
+        if n_draws > 1 and costs and _is_by_order(plan.schedule)
+        else []
+    )
+    of_releases = [*released(), *drawn]
     middle = _each(median, of_releases)
     latest = _each(median, released(is_late=True)) if open_until else middle
     if times is None or not middle.time_s or not _knows_all(plan):
@@ -111,8 +121,8 @@ def expected(plan: Plan, calibrated: Calibration, *, measured: bool = True, n_dr
     largest = host_costs(times, plan.transport, times.message_s.high, times.start_s.high)
     found = _bars(
         middle,
-        _each(min, [model(least, slower=1 - MODEL_ERROR), *of_releases]),
-        _each(max, [model(largest, slower=1 + MODEL_ERROR), *of_releases]),
+        _each(min, [model(least, slower=1 - MODEL_ERROR), *of_releases, *_times(1 - MODEL_ERROR, drawn)]),
+        _each(max, [model(largest, slower=1 + MODEL_ERROR), *of_releases, *_times(1 + MODEL_ERROR, drawn)]),
         latest,
         MAX_ERROR if measured else inf,
     )
@@ -157,6 +167,22 @@ def _is_short(schedule: Schedule) -> bool:
     """Whether chance decides how long it takes, and many draws cost little."""
     n_operations = sum(op.kind != "compute" for op in schedule.ops)
     return n_operations <= MOST_DRAWN_OPS and len(schedule.sends) <= MOST_DRAWN_SENDS
+
+
+def _is_by_order(schedule: Schedule) -> bool:
+    """Whether who comes first decides how long it takes, and some draws cost little."""
+    return bool(schedule.locks) and len(schedule.sends) <= MOST_ORDERED_SENDS
+
+
+def _times(factor: float, drawn: Sequence[PredictedTimes]) -> list[PredictedTimes]:
+    return [
+        PredictedTimes(
+            each.time_s * factor,
+            each.iteration_s and each.iteration_s * factor,
+            each.exposed_s and each.exposed_s * factor,
+        )
+        for each in drawn
+    ]
 
 
 def _each(of: Callable[[Iterable[float]], float], drawn: Sequence[PredictedTimes]) -> PredictedTimes:

@@ -11,6 +11,8 @@ from math import inf
 from random import Random
 from typing import NamedTuple
 
+import numpy as np
+
 from gradwire.planning.transport import Transport, held_nbytes
 
 # How long after an arrival what it releases leaves, with segments (planning.model.segments).  Of the segments
@@ -25,6 +27,18 @@ LATE_S = (20e-6, 80e-6)
 # A processor that has nothing to do polls for so long before the host gives it away; woken after that it is
 # late.  Assumed, not measured: KVM's default (halt_poll_ns; Documentation/virt/kvm/halt-polling.rst, Linux).
 POLLED_S = 200e-6
+# By when, of what a replay's hosts computed, so great a share had ended late: of 12,300 on a machine with two
+# processors that had little else to do.
+LATE_COMPUTING_S = (
+    (0.0, 5e-6),
+    (0.5, 34e-6),
+    (0.9, 70e-6),
+    (0.95, 109e-6),
+    (0.98, 224e-6),
+    (0.99, 332e-6),
+    (0.999, 857e-6),
+    (1.0, 2.017e-3),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +53,10 @@ class HostCosts:
     send is over for it when TCP has taken the last byte.
 
     With `seed` each of these times of a processor is drawn for itself, from half to one and a half of it:
-    ranks that all take exactly as long keep step, or meet again and again, as real ones do not.  0: none is
-    drawn.  `release_s` is how long after an arrival what it releases leaves, with segments, and `late_s` from
-    where to where a timer is late that wakes a port.
+    ranks that all take exactly as long keep step, or meet again and again, as real ones do not.  What a rank
+    computes then ends late, as timers do (LATE_COMPUTING_S).  0: none is drawn, and nothing is late.
+    `release_s` is how long after an arrival what it releases leaves, with segments, and `late_s` from where
+    to where a timer is late that wakes a port.
     """
 
     wire_s: float
@@ -91,6 +106,13 @@ class Processors:
         self._todo: dict[int, deque[Work]] = {}
         self._turns: deque[int] = deque()  # ranks that have work and are not at it
         self._busy: set[int] = set()
+
+    def late_s(self) -> float:
+        """How late what a rank computes ends."""
+        if not self._random:
+            return 0.0
+        shares, times_s = zip(*LATE_COMPUTING_S, strict=True)
+        return float(np.interp(self._random.random(), shares, times_s))
 
     def add(self, rank: int, work: Work) -> None:
         if self._random:

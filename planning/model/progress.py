@@ -346,7 +346,9 @@ class Progress:
                     self._set_gate_timer(gate)
 
     def _set_gate_timer(self, number: int) -> None:
-        when_s = self._now_s + self._schedule.gates[number].gap_ns / 1e9
+        gap_ns = self._schedule.gates[number].gap_ns
+        late_s = self._processors.late_s() if self._processors and gap_ns else 0.0
+        when_s = self._now_s + gap_ns / 1e9 + late_s
         heappush(self._timers, (when_s, OPEN_GATE, number))
 
     def _release(self, number: int) -> None:

@@ -20,6 +20,7 @@ from gradwire.planning.model.closedform import closed_time, nominal_costs
 from gradwire.planning.model.errorbar import Expected
 from gradwire.planning.model.expected import (
     ASSUMED,
+    DRAWS_OF_ORDER,
     MAX_ERROR,
     MODEL_ERROR,
     RELEASES_S,
@@ -38,6 +39,7 @@ from gradwire.traces.schedules.expand import expand
 from gradwire.traces.units import show_s
 from gradwire.traces.workload import SCHEMA, Collective, Compute, Item, Start, Workload
 from tests.made_plans import MIB, PAYLOAD_EFFICIENCY, schedule_plan
+from tests.made_servers import first_come_job
 
 OVERSUBSCRIBED = "leaf-spine:leaves=2,spines=1,hosts=4,rate=100M,uplink_rate=50M"
 QUICK = HostTimes(Range(0.0, 5e-6, 60e-6), Range(0.2e-3, 0.3e-3, 0.3e-3), wire_s=6e-6, n_cpus=2)
@@ -248,3 +250,33 @@ def test_hosts_that_are_quicker_where_they_cost_more_have_no_part_of_the_time() 
         return (1.0 if part else 0.8) if slower == 1 else (0.10 if part else 0.15)
 
     assert _machine_share(time_s, RELEASES_S) == 0
+
+
+def test_a_job_whose_servers_take_who_comes_first_is_the_median_of_draws_and_its_bar_holds_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its rhythm takes 100 ms an iteration, but two of the seven draws fall into one of 106."""
+    job, _ = first_come_job([[5] * 7, [7] * 7], 2, lock=True)
+    made = schedule_plan("star:hosts=3", expand(job))
+    real, asked = simulate, list[tuple[int, bool]]()
+
+    def in_a_rhythm(*arguments: Any, **more: Any) -> Simulated:
+        hosts, eta = more["hosts"], more["eta"]
+        found = real(*arguments, **more)
+        asked.append((hosts.seed, eta == FREE_HOSTS.eta))
+        slower = (1.06 if hosts.seed in (3, 5) else 1.0) * FREE_HOSTS.eta / eta
+        return replace(found, time_s=0.1 * slower)
+
+    monkeypatch.setattr("gradwire.planning.model.expected.simulate", in_a_rhythm)
+    found = expected(made, FREE_HOSTS)
+    assert {seed for seed, _ in asked} == {0, *range(1, DRAWS_OF_ORDER + 1)}
+    assert found.predicted_s == pytest.approx(0.1)
+    assert found.low_s == pytest.approx(0.1 * (1 - MODEL_ERROR))
+    assert found.high_s == pytest.approx(0.1 * (1 + MAX_ERROR))  # 1.06 x 1.07 is beyond the limit
+    asked.clear()
+    free, _ = first_come_job([[5] * 7, [7] * 7], 2, lock=False)
+    expected(schedule_plan("star:hosts=3", expand(free)), FREE_HOSTS)
+    assert {seed for seed, _ in asked} == {0}  # nobody waits for who comes first
+    asked.clear()
+    assert foreseen(made) is not None
+    assert {seed for seed, _ in asked} == {0}
