@@ -100,8 +100,9 @@ def closed_time(plan: Plan, costs: Costs) -> ClosedTime:
 
 def _of_job(plan: Plan, ranks: Sequence[int], costs: Costs) -> ClosedTime:
     schedule, inside = plan.schedule, frozenset(ranks)
-    if any(gate.gap_ns and gate.rank in inside for gate in schedule.gates):
-        return ClosedTime(None, None, "ranks compute")
+    kinds = {schedule.ops[gate.op].kind for gate in schedule.gates if gate.gap_ns and gate.rank in inside}
+    if kinds:
+        return ClosedTime(None, None, "ranks compute" if "compute" in kinds else "ranks begin apart")
     ops = [
         number
         for number, (op, members) in enumerate(zip(schedule.ops, schedule.members, strict=True))

@@ -14,7 +14,7 @@ wait for each other's notices it decides who waits, which makes an iteration a t
 
 Where servers take one worker at a time, the one that comes first, a job has several rhythms, and how late
 timers are decides into which it falls.  So of such a job DRAWS_OF_ORDER are drawn besides: `predicted` is the
-median of them all, and the bar holds each with MODEL_ERROR of it, within `limit`.
+median of them all, and the bar holds each with MODEL_ERROR of it, but nothing beyond `limit`.
 
 `own` is MODEL_ERROR of the predicted time; of what is exposed of an iteration it is TIMER_ERROR of the
 iteration at least, since how long ranks compute differs by about that.  `limit` is MAX_ERROR of the whole
@@ -66,7 +66,7 @@ ASSUMED = HostTimes(Range(0.0, 0.1e-3, 0.15e-3), Range(0.0, 1.0e-3, 1.2e-3), wir
 # A collective is over before its ranks have met in all ways; the iterations of a job are many draws.
 DRAWS, MOST_DRAWN_OPS, MOST_DRAWN_SENDS = 5, 3, 1_000
 RELEASES_S = (RELEASE_S, 10e-6, 30e-6)
-DRAWS_OF_ORDER, MOST_ORDERED_SENDS = 7, 5_000  # the model takes 60 µs for each send
+DRAWS_OF_ORDER, MOST_ORDERED_SENDS = 7, 2_000  # a draw takes some 150 µs for each send
 PARTS = (0.25, 0.5, 0.75, 1.0)  # of hosts' times
 FREE = 1000.0  # times as fast are links that cost nothing
 MOST_ASSUMED_SENDS = 20_000  # the model takes 60 µs for each, of many segments more, and is asked four times
@@ -107,14 +107,17 @@ def expected(plan: Plan, calibrated: Calibration, *, measured: bool = True, n_dr
     def released(*, is_late: bool = False) -> list[PredictedTimes]:
         return [model(costs and replace(costs, release_s=each_s), is_late=is_late) for each_s in releases_s]
 
-    drawn = (
-        [times_with(replace(costs, seed=seed), 1.0, is_late=False) for seed in range(1, DRAWS_OF_ORDER + 1)]
-        if n_draws > 1 and costs and _is_by_order(plan.schedule)
-        else []
-    )
+    def ordered(*, is_late: bool = False) -> list[PredictedTimes]:
+        """By draws of who comes first, if that decides."""
+        if n_draws < 2 or not costs or not _is_by_order(plan.schedule):
+            return []
+        of_seeds = [replace(costs, seed=seed) for seed in range(1, DRAWS_OF_ORDER + 1)]
+        return [times_with(each, 1.0, is_late=is_late) for each in of_seeds]
+
+    drawn = ordered()
     of_releases = [*released(), *drawn]
     middle = _each(median, of_releases)
-    latest = _each(median, released(is_late=True)) if open_until else middle
+    latest = _each(median, [*released(is_late=True), *ordered(is_late=True)]) if open_until else middle
     if times is None or not middle.time_s or not _knows_all(plan):
         return _with_open(_bars(middle), middle, latest)
     least = host_costs(times, plan.transport, times.message_s.low, times.start_s.low)

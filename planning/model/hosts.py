@@ -39,6 +39,7 @@ LATE_COMPUTING_S = (
     (0.999, 857e-6),
     (1.0, 2.017e-3),
 )
+_SHARES, _LATE_S = np.array(LATE_COMPUTING_S).T
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +112,7 @@ class Processors:
         """How late what a rank computes ends."""
         if not self._random:
             return 0.0
-        shares, times_s = zip(*LATE_COMPUTING_S, strict=True)
-        return float(np.interp(self._random.random(), shares, times_s))
+        return float(np.interp(self._random.random(), _SHARES, _LATE_S))
 
     def add(self, rank: int, work: Work) -> None:
         if self._random:

@@ -280,3 +280,27 @@ def test_a_job_whose_servers_take_who_comes_first_is_the_median_of_draws_and_its
     asked.clear()
     assert foreseen(made) is not None
     assert {seed for seed, _ in asked} == {0}
+
+
+def test_what_a_capture_leaves_open_is_judged_by_the_same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A microsecond is open; all draws take 12 % longer than the model without chance."""
+    job, _ = first_come_job([[5] * 7, [7] * 7], 2, lock=True)
+    items = [
+        item.model_copy(update={"least_ns": item.duration_ns, "most_ns": item.duration_ns + 1_000})
+        if isinstance(item, Compute)
+        else item
+        for item in job.items
+    ]
+    made = schedule_plan("star:hosts=3", expand(job.model_copy(update={"items": tuple(items)})))
+    real = simulate
+
+    def drawn_slower(*arguments: Any, **more: Any) -> Simulated:
+        found = real(*arguments, **more)
+        slower = 1.12 if more["hosts"].seed else 1.0
+        return replace(
+            found, **{name: getattr(found, name) * slower for name in ("ready_s", "ends_s", "opened_s")}
+        )
+
+    monkeypatch.setattr("gradwire.planning.model.expected.simulate", drawn_slower)
+    found = expected(made, FREE_HOSTS)
+    assert not found.doubt

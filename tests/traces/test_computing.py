@@ -112,3 +112,23 @@ def test_what_a_host_took_to_the_program_and_from_it_is_part_of_the_computing_bu
         ("compute", 1, (1,), 15),
         ("allreduce", 1, (3,), 0),
     ]
+
+
+def test_of_a_bucket_that_queued_what_the_host_took_is_before_it_was_ready_and_counts_once() -> None:
+    """As the one before it: 30 ms of computing and 2 of the host lead to both."""
+    ready = Readiness((0,), 30 * MS, 80 * MS)
+    begins = [
+        [Beginning(0)],
+        [Beginning(0, (0,), 30 * MS, host_ns=2 * MS)],
+        [Beginning(0, (0, 1), 0, ready, host_ns=2 * MS)],
+    ]
+    made = with_computing([bucket(0), bucket(1), bucket(1, 800)], begins, {})
+    assert shown(made)[1:] == [
+        ("compute", 0, (0,), 32),
+        ("allreduce", 1, (1,), 0),
+        ("compute", 1, (1,), 0),
+        ("allreduce", 1, (0, 2, 3), 0),
+    ]
+    queued = made[3]
+    assert isinstance(queued, Compute)
+    assert (queued.least_ns, queued.most_ns) == (0, 50 * MS)

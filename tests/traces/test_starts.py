@@ -1,6 +1,6 @@
 """What an operation waited for, in small made-up jobs of two or three ranks."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradwire.traces.recognition.computing import with_computing
 from gradwire.traces.recognition.departures import Answers, Departures, Sent, when_come_ns
 from gradwire.traces.recognition.operation import Operation
 from gradwire.traces.recognition.ports import TIMER_LATE_NS, HostPort, port_of
 from gradwire.traces.recognition.starts import starts
+from gradwire.traces.workload import Collective, Compute
 
 
 def reduce(tag: int, begun: dict[int, int], done: dict[int, int]) -> Operation:
@@ -366,3 +368,24 @@ def test_what_a_host_takes_between_two_collectives_is_no_computing_and_is_told_b
     assert [(one.gap_ns, one.host_ns) for one in found[0]] == [(0, 0)] * 2
     for some in found[1:]:
         assert [(one.gap_ns, one.host_ns) for one in some] == [(30, 4), (0, 0)]
+
+
+@pytest.mark.parametrize("host_us", [500, 2000])
+def test_no_rank_computes_twice_at_once_where_buckets_queue_and_hosts_take_time(host_us: int) -> None:
+    """gloo's two threads: the third bucket begins 1 ms after one of two in flight is complete."""
+    ms = 1_000_000
+    made = []
+    for number in range(8):
+        ends = (300, 320) if number % 2 else (320, 300)
+        for place, (begin, end) in enumerate(((10, ends[0]), (20, ends[1]), (301, 390))):
+            begun = dict.fromkeys(range(2), (number * 400 + begin) * ms)
+            done = dict.fromkeys(range(2), (number * 400 + end) * ms)
+            made.append(replace(reduce(3 * number + place, begun, done), nbytes=1000 * (place + 1)))
+    found = starts(made, [number // 3 for number in range(24)], dict.fromkeys(range(2), host_us * 1000))
+    assert all(some[0].readiness for some in found[5::3])
+    items = [
+        Collective(kind="allreduce", tag=n, nbytes=one.nbytes, iteration=n // 3) for n, one in enumerate(made)
+    ]
+    computing = [item for item in with_computing(items, found, {}) if isinstance(item, Compute)]
+    after = Counter((item.rank, item.start.after) for item in computing)
+    assert set(after.values()) == {1}

@@ -71,7 +71,7 @@ class _Items:
         if one.readiness is not None:
             earlier = tuple(self._ids[other] for other in one.readiness.after)
             width_ns = one.readiness.most_ns - one.readiness.least_ns
-            least_ns = one.readiness.least_ns
+            least_ns = one.readiness.least_ns + one.host_ns
             after = (*after, self._chained(one.rank, earlier, least_ns, item, ("ready", *place), width_ns))
         if one.gap_ns:
             after = (self._chained(one.rank, after, one.gap_ns + one.host_ns, item, place),)

@@ -48,7 +48,8 @@ class Beginning:
     """`rank` begins an operation `gap_ns` of compute after it has completed all of `after` (operations).
 
     `readiness` says, of one that had to queue, when it may have been ready; `least_wait_ns` how long it then
-    had to queue at least.  `host_ns` its host took besides the compute, to the program and from it.
+    had to queue at least.  `host_ns` its host took besides the compute, to the program and from it; of what
+    had to queue it is before it was ready.
     """
 
     rank: int
@@ -99,7 +100,8 @@ def starts(
             return one
         messages = (n for n in one.after if operations[n].kind == "message" and iterations[n] >= 0)
         after = tuple(sorted({*wait.after, *messages}))
-        host_ns = turnarounds_ns.get(one.rank, 0) if turnarounds_ns and wait.gap_ns else 0
+        is_told = bool(wait.gap_ns or wait.readiness)
+        host_ns = (turnarounds_ns or {}).get(one.rank, 0) if is_told else 0
         return Beginning(one.rank, after, wait.gap_ns, wait.readiness, host_ns=host_ns)
 
     return [tuple(start(number, one) for one in some) for number, some in enumerate(seen)]

@@ -38,7 +38,7 @@ def with_allreduces(workload: Workload, iterations: tuple[int, ...] | None = Non
             "n_ranks": len(workers),
             "addresses": tuple(workload.addresses[rank] for rank in workers) if workload.addresses else (),
             "connections": (),
-            "late_ns": tuple(workload.late_ns[rank] for rank in workers) if workload.late_ns else (),
+            "late_ns": (),
             "items": tuple(items),
         }
     )

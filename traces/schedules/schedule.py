@@ -119,8 +119,9 @@ ReduceGroup = tuple[tuple[int, ...], tuple[int, ...]]
 class Gate:
     """`op` may begin at `rank` `gap_ns` after all of `after` (operations) are complete there.
 
-    Of what is computed it is the end that comes then.  Where a capture cannot show when that was, it may have
-    been up to `most_ns` after (traces.schedules.latest); None where `gap_ns` is all there is to know.
+    Of what is computed it is the end that comes then; of what is sent a gap is how late the rank begins.
+    Where a capture cannot show when that was, it may have been up to `most_ns` after
+    (traces.schedules.latest); None where `gap_ns` is all there is to know.
     """
 
     op: int
