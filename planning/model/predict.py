@@ -167,12 +167,7 @@ def compute_s(schedule: Schedule) -> float:
     It goes from rank to rank wherever one waits for what others computed before they sent.  A run cannot take
     less than the larger of this and `bound_s`; how far they overlap is the job's own.
     """
-    computed_ns = {
-        (gate.op, gate.rank): gate.gap_ns
-        for gate in schedule.gates
-        if schedule.ops[gate.op].kind == "compute"
-    }
-    if not any(computed_ns.values()):
+    if not any(gate.gap_ns for gate in schedule.gates):
         return 0.0
     gates: defaultdict[int, list[Gate]] = defaultdict(list)
     for gate in schedule.gates:
@@ -182,8 +177,7 @@ def compute_s(schedule: Schedule) -> float:
         begun_ns = dict.fromkeys(members, 0)
         for gate in gates[op]:
             after_ns = max((complete_ns.get((other, gate.rank), 0) for other in gate.after), default=0)
-            gap_ns = computed_ns.get((op, gate.rank), 0)  # of what is sent it is not computing
-            begun_ns[gate.rank] = max(begun_ns.get(gate.rank, 0), after_ns + gap_ns)
+            begun_ns[gate.rank] = max(begun_ns.get(gate.rank, 0), after_ns + gate.gap_ns)
         for rank, waits_for_ns in _waits_for_ns(schedule, op, begun_ns).items():
             complete_ns[op, rank] = max(begun_ns[rank], waits_for_ns, 0)
     return max(complete_ns.values(), default=0) / 1e9

