@@ -100,9 +100,10 @@ def closed_time(plan: Plan, costs: Costs) -> ClosedTime:
 
 def _of_job(plan: Plan, ranks: Sequence[int], costs: Costs) -> ClosedTime:
     schedule, inside = plan.schedule, frozenset(ranks)
-    kinds = {schedule.ops[gate.op].kind for gate in schedule.gates if gate.gap_ns and gate.rank in inside}
-    if kinds:
-        return ClosedTime(None, None, "ranks compute" if "compute" in kinds else "ranks begin apart")
+    gaps = [gate for gate in schedule.gates if gate.gap_ns and gate.rank in inside]
+    if gaps:
+        is_late = all(not gate.after and schedule.ops[gate.op].kind != "compute" for gate in gaps)
+        return ClosedTime(None, None, "ranks begin apart" if is_late else "ranks compute")
     ops = [
         number
         for number, (op, members) in enumerate(zip(schedule.ops, schedule.members, strict=True))

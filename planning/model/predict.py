@@ -163,6 +163,7 @@ def bound_s(
 
 def compute_s(schedule: Schedule) -> float:
     """The longest chain of computing, the last included: the time of the schedule if communication took none.
+    A rank that begins late is at it until then.
 
     It goes from rank to rank wherever one waits for what others computed before they sent.  A run cannot take
     less than the larger of this and `bound_s`; how far they overlap is the job's own.

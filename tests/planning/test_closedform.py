@@ -10,7 +10,6 @@ from gradwire.planning.fabrics.spec import parse_fabric
 from gradwire.planning.model.calibration import Calibration
 from gradwire.planning.model.closedform import Costs, closed_time, measured_costs, nominal_costs
 from gradwire.planning.model.loads import plan_load
-from gradwire.planning.model.predict import compute_s
 from gradwire.planning.model.shifts import Shift
 from gradwire.planning.model.simulation import simulate
 from gradwire.results.planfigures import nominal_figures
@@ -64,7 +63,6 @@ def test_what_computes_has_none() -> None:
     assert closed_time(schedule_plan("star:hosts=2", computing), COSTS).missing == "ranks compute"
     late = schedule_plan("star:hosts=2", messages(2, [(0, 1, 10**6)], [Gate(0, 0, (), 5_000_000)]))
     assert closed_time(late, COSTS).missing == "ranks begin apart"
-    assert compute_s(late.schedule) == 0
 
 
 def test_what_computes_for_no_time_does_not_hide_the_order() -> None:
