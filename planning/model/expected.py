@@ -124,8 +124,8 @@ def expected(plan: Plan, calibrated: Calibration, *, measured: bool = True, n_dr
     largest = host_costs(times, plan.transport, times.message_s.high, times.start_s.high)
     found = _bars(
         middle,
-        _each(min, [model(least, slower=1 - MODEL_ERROR), *of_releases, *_times(1 - MODEL_ERROR, drawn)]),
-        _each(max, [model(largest, slower=1 + MODEL_ERROR), *of_releases, *_times(1 + MODEL_ERROR, drawn)]),
+        _each(min, [model(least, slower=1 - MODEL_ERROR), *of_releases, *_scaled(1 - MODEL_ERROR, drawn)]),
+        _each(max, [model(largest, slower=1 + MODEL_ERROR), *of_releases, *_scaled(1 + MODEL_ERROR, drawn)]),
         latest,
         MAX_ERROR if measured else inf,
     )
@@ -177,7 +177,7 @@ def _is_by_order(schedule: Schedule) -> bool:
     return bool(schedule.locks) and len(schedule.sends) <= MOST_ORDERED_SENDS
 
 
-def _times(factor: float, drawn: Sequence[PredictedTimes]) -> list[PredictedTimes]:
+def _scaled(factor: float, drawn: Sequence[PredictedTimes]) -> list[PredictedTimes]:
     return [
         PredictedTimes(
             each.time_s * factor,

@@ -39,7 +39,7 @@ LATE_COMPUTING_S = (
     (0.999, 857e-6),
     (1.0, 2.017e-3),
 )
-_SHARES, _LATE_S = np.array(LATE_COMPUTING_S).T
+_SHARES, _COMPUTED_LATE_S = np.array(LATE_COMPUTING_S).T
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +108,11 @@ class Processors:
         self._turns: deque[int] = deque()  # ranks that have work and are not at it
         self._busy: set[int] = set()
 
-    def late_s(self) -> float:
+    def computed_late_s(self) -> float:
         """How late what a rank computes ends."""
         if not self._random:
             return 0.0
-        return float(np.interp(self._random.random(), _SHARES, _LATE_S))
+        return float(np.interp(self._random.random(), _SHARES, _COMPUTED_LATE_S))
 
     def add(self, rank: int, work: Work) -> None:
         if self._random:

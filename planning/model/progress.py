@@ -347,7 +347,7 @@ class Progress:
 
     def _set_gate_timer(self, number: int) -> None:
         gap_ns = self._schedule.gates[number].gap_ns
-        late_s = self._processors.late_s() if self._processors and gap_ns else 0.0
+        late_s = self._processors.computed_late_s() if self._processors and gap_ns else 0.0
         when_s = self._now_s + gap_ns / 1e9 + late_s
         heappush(self._timers, (when_s, OPEN_GATE, number))
 

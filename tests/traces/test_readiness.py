@@ -8,9 +8,10 @@ from gradwire.planning.plancheck import check_schedule
 from gradwire.traces.recognition.operation import Operation
 from gradwire.traces.recognition.readiness import MAX_AFTER, readiness, without_circles
 from gradwire.traces.schedules.expand import expand
+from gradwire.traces.schedules.gates import prepared
 from gradwire.traces.schedules.hints import Hints
 from gradwire.traces.schedules.pushes import summed_pushes
-from gradwire.traces.schedules.selection import in_order, prepared
+from gradwire.traces.schedules.selection import in_order
 from gradwire.traces.workload import Collective, Item, Message, Start, Workload
 from tests.made_plans import schedule_plan
 

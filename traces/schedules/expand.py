@@ -18,6 +18,7 @@ from gradwire.traces.schedules.carried import (
 from gradwire.traces.schedules.collectives import algorithm as algorithm_of
 from gradwire.traces.schedules.collectives import servers_of
 from gradwire.traces.schedules.dtypes import FLOAT32, DType
+from gradwire.traces.schedules.gates import gates_of
 from gradwire.traces.schedules.hints import NO_HINTS, Hints
 from gradwire.traces.schedules.keys import scaled
 from gradwire.traces.schedules.kinds import (
@@ -36,21 +37,12 @@ from gradwire.traces.schedules.names import (
     algorithm_names,
 )
 from gradwire.traces.schedules.pacing import paced
-from gradwire.traces.schedules.pushes import Unit, after_of, summed_pushes
-from gradwire.traces.schedules.schedule import Aggregation, Centre, Gate, Op, Schedule
-from gradwire.traces.schedules.selection import chosen_items, in_order, prepared
+from gradwire.traces.schedules.pushes import Unit, summed_pushes
+from gradwire.traces.schedules.schedule import Aggregation, Centre, Op, Schedule
+from gradwire.traces.schedules.selection import chosen_items, in_order
 from gradwire.traces.schedules.sends import MAX_SENDS, Send, Sends
 from gradwire.traces.schedules.stages import in_stages
-from gradwire.traces.workload import (
-    MAX_GAP_NS,
-    MAX_NBYTES,
-    MAX_RANKS,
-    Collective,
-    Compute,
-    Item,
-    Message,
-    Workload,
-)
+from gradwire.traces.workload import MAX_NBYTES, MAX_RANKS, Collective, Compute, Item, Message, Workload
 
 
 def expand(
@@ -112,8 +104,7 @@ def expand(
         aggregations += (replace(each, op=number) for each in carried.aggregations)
         sends.add(carried.sends, number)
         ops[number] = replace(ops[number], room_nbytes=carried.room_nbytes)
-    late_ns = _late_ns(workload, chosen) if compute else ()
-    gates = tuple(_gates(chosen, units, compute, late_ns))
+    gates = tuple(gates_of(workload, chosen, units, compute))
     locks = tuple(_locks(chosen, units))
     placed, centres = _with_centres(ops, [chosen[unit[0]] for unit in units])
     n_ranks = workload.n_ranks + how.n_servers
@@ -293,33 +284,6 @@ def _is_as_captured(item: Collective, how: How) -> bool:
     return how.algorithm_for(item) in (AS_CAPTURED, item.algorithm)
 
 
-def _late_ns(workload: Workload, chosen: Mapping[int, Item]) -> tuple[int, ...]:
-    """How late each rank begins; empty where what some rank began with is left out: then the others would
-    wait for something that is not sent.
-    """
-    is_first = (any(not start.after for start in item.begins) for item in workload.items)
-    first = (number for number, is_so in enumerate(is_first) if is_so)
-    return workload.late_ns if all(number in chosen for number in first) else ()
-
-
-def _gates(
-    chosen: Mapping[int, Item], units: Sequence[Unit], compute: Fraction, late_ns: Sequence[int]
-) -> Iterator[Gate]:
-    """What items wait for (through what was not chosen: traces.schedules.selection), or when they begin."""
-    waits = after_of(chosen, units)
-    for op, unit in enumerate(units):
-        for number in unit:
-            item = chosen[number]
-            for start in item.begins:
-                after = waits[number, start.rank]
-                since_ns = late_ns[start.rank] if late_ns and not after else 0
-                if isinstance(item, Compute):
-                    yield _computing(op, item, after, since_ns, compute)
-                elif after or since_ns:
-                    yield Gate(op, start.rank, after, since_ns)
-    yield from prepared(chosen, units)
-
-
 def _locks(chosen: Mapping[int, Item], units: Sequence[Unit]) -> Iterator[Lock]:
     """The locks of all messages that are sent as such; one whose last item is left out ends with itself."""
     sections: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -348,12 +312,6 @@ def _with_centres(ops: Sequence[Op], items: Sequence[Item]) -> tuple[tuple[Op, .
             centres[number] = replace(centres[number], unordered=True)
         found[op] = replace(ops[op], centre=number)
     return tuple(found), tuple(centres)
-
-
-def _computing(op: int, item: Compute, after: tuple[int, ...], since_ns: int, compute: Fraction) -> Gate:
-    gap_ns = min(MAX_GAP_NS, since_ns + int(item.duration_ns * compute))
-    most_ns = gap_ns if item.most_ns is None else min(MAX_GAP_NS, since_ns + int(item.most_ns * compute))
-    return Gate(op, item.rank, after, gap_ns, most_ns if most_ns > gap_ns else None)
 
 
 def _scaled(item: Collective | Message, scale: Fraction, *, in_elements: bool) -> int:

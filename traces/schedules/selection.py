@@ -1,18 +1,15 @@
-"""A selection of a workload's items: their order, what each waits for, and when destinations get ready.
+"""A selection of a workload's items: their order, and what each waits for.
 
 Items wait through those that are left out for what came before them.
 
 The set-up of most jobs is left out of a replay unless it is asked for, but it also happens between
 iterations: DDP agrees on its buckets again after the first one.  The second must wait for the first all the
-same.  Here is also when destinations are prepared for messages, and the order of items in which none waits
-for a later one.
+same.  Here is also the order of items in which none waits for a later one.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from gradwire.traces.circles import peeled
-from gradwire.traces.schedules.pushes import Unit, ready_after
-from gradwire.traces.schedules.schedule import Gate
 from gradwire.traces.workload import (
     Compute,
     Item,
@@ -153,11 +150,3 @@ def in_order(chosen: Mapping[int, Item]) -> list[int]:
     if len(order) < len(numbers):
         check_no_circle(chosen)
     return [numbers[place] for place in order]
-
-
-def prepared(chosen: Mapping[int, Item], units: Sequence[Unit]) -> Iterator[Gate]:
-    """The gates of messages at their destinations; what switches add up comes when it comes."""
-    for op, (unit, after) in enumerate(zip(units, ready_after(chosen, units), strict=True)):
-        item = chosen[unit[0]]
-        if after and isinstance(item, Message):
-            yield Gate(op, item.dst, after)
