@@ -29,6 +29,7 @@ class Case:
     """A job's options, the ranks of all jobs, and rates at which links bound it but a run ends in minutes.
 
     `slow` and `fast` are rates of the two stars, such as "20M".  Fabrics of several switches have `fast`.
+    It is trained so often on each fabric: more often if it has several rhythms, of which each training shows one.
     """
 
     options: tuple[str, ...]
@@ -36,6 +37,7 @@ class Case:
     slow: str
     fast: str
     program: tuple[str, ...] = ()
+    trainings: int = 3
 
     @property
     def fabrics(self) -> tuple[str, ...]:
@@ -60,7 +62,11 @@ CASES = {
     "gpt": Case(("ddp", "--model", "gpt", "--ranks", "4", "--iterations", "7"), 4, "200M", "300M"),
     "ps": Case(("ps", "--servers", "2", "--workers", "4", "--iterations", "25"), 6, "20M", "100M"),
     "ps-async": Case(
-        ("ps", "--servers", "2", "--workers", "4", "--async", "--iterations", "25"), 6, "20M", "100M"
+        ("ps", "--servers", "2", "--workers", "4", "--async", "--iterations", "25"),
+        6,
+        "20M",
+        "100M",
+        trainings=5,
     ),
     # Halving and doubling, Open MPI's own choice: many exchanges go one way after the other, a replay's as in
     # the capture; on another fabric such a row is not valid.
@@ -99,7 +105,7 @@ def main() -> None:
 
 def command_of(case: Case, folder: Path, repeats: int) -> list[str]:
     fabrics = [word for spec in case.fabrics for word in ("--fabric", spec)]
-    where = ["--repeat", str(repeats), "--out", str(folder)]
+    where = ["--trainings", str(case.trainings), "--repeat", str(repeats), "--out", str(folder)]
     program = ["--", *case.program, str(folder.with_name("trust_mpi"))] if case.program else []
     return [str(PROJECT / "gradwire"), "trust", *case.options, *fabrics, *where, *program]
 
