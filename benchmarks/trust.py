@@ -29,7 +29,7 @@ class Case:
     """A job's options, the ranks of all jobs, and rates at which links bound it but a run ends in minutes.
 
     `slow` and `fast` are rates of the two stars, such as "20M".  Fabrics of several switches have `fast`.
-    It is trained so often on each fabric: more often if it has several rhythms, of which each training shows one.
+    A job of several rhythms has more `trainings` on each fabric, as each shows one of them.
     """
 
     options: tuple[str, ...]

@@ -73,7 +73,7 @@ def test_traffic_goes_around_a_switch_that_stops_and_all_comes_back(kind: str) -
     assert "0% dropped (2/2 received)" in done.stdout
 
 
-# Of a process (state Z, or it is gone): the kernel takes a while to detach the data plane, also after SIGKILL.
+# Of a process (state Z, or gone): the kernel takes a while to detach the data plane, even after SIGKILL.
 AWAIT_END = "while grep -qs State:.[^ZX] /proc/$0/status; do sleep 0.05; done"
 RULE = "priority=60000,ip,nw_dst=10.0.0.2"
 PROBE = """\
