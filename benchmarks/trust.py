@@ -54,7 +54,7 @@ class Case:
 
 
 RING = ("--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm", "4")
-# So many iterations that the live time is known to a few per cent, and a matrix ends in 10 to 15 minutes.
+# So many iterations that the live time is known to a few per cent, and a matrix ends in 10 to 30 minutes.
 CASES = {
     # At 100 Mb/s its ranks wait for two processors for a tenth of an iteration and more: see docs/trust.md.
     "mlp": Case(("ddp", "--ranks", "8", "--iterations", "40"), 8, "20M", "50M"),
