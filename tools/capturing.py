@@ -147,11 +147,11 @@ def _finished(
     progress("cut", {})
     finish.cut_payload(work, used, ended.snaplen)
     progress("index", {})
-    trimmed = finish.indexed(whole, work, used)
+    trimmed, undated = finish.indexed(whole, work, {host: fabric.ip(host) for host in used})
     keeps = ended.keeps_payload or _has_failed(check) or _has_failed(trimmed) or _has_faults(times)
     if not keeps:
         finish.drop_payload(work)
-    hosts = finish.host_captures(work, fabric, used)
+    hosts = finish.host_captures(work, fabric, used, undated)
     beside = tuple(other.name for place, other in enumerate(request.jobs) if place != number)
     ended = replace(ended, keeps_payload=keeps, beside=beside)
     described = manifest(job, fabric, typed, ended, hosts, check, trimmed, times)
@@ -227,6 +227,9 @@ def report_lines(captured: Captured) -> Iterator[str]:
     yield f"{captured.folder}: {hosts}, {size}, {captured.manifest['seconds']:.1f} s"
     if lost:
         yield f"drops: the captures lack {show_count(lost, 'packet')} that tcpdump was too slow for"
+    if undated := {host.host: host.undated for host in captured.hosts if host.undated}:
+        some = f"{show_count(sum(undated.values()), 'packet')} of {', '.join(undated)}"
+        yield f"queueing: not known of {some}: sent again, or not seen before the queue"
     if missing := [host.host for host in captured.hosts if host.counts is None]:
         yield f"tcpdump did not come to its end on {', '.join(missing)}: these captures lack something"
     if captured.cut_short is not None:
@@ -246,7 +249,8 @@ def report_lines(captured: Captured) -> Iterator[str]:
     if captured.times:
         yield from _time_lines(captured.times)
     if index_nbytes := sum(host.index_nbytes for host in captured.hosts):
-        yield f"message index: {show_nbytes(index_nbytes)} of headers that the cut would hide"
+        hold = "headers that the cut would hide and queueing delays"
+        yield f"message index: {show_nbytes(index_nbytes)} of {hold}"
     if _has_failed(captured.trimmed):
         yield f"CHECK FAILED: the trimmed captures are not read as the whole ones: {_first(captured.trimmed)}"
     if captured.manifest["keeps_payload"]:

@@ -1,7 +1,7 @@
 """The checks of `doctor`: what was found, whether it is good enough, and how to fix it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -36,14 +36,15 @@ TOOLS = {
     "tcpdump": (("tcpdump", "--version"), False),
     "tshark": (("tshark", "--version"), False),
 }
-# What tools/probe.sh tries -> what it is for.
+# What tools/probe.sh tries -> what it is for, and whether the demo needs it.
 PROBES = {
-    "namespaces": "a network of the run's own",
-    "veth": "cables",
-    "htb": "link rates",
-    "switch program": "tc-BPF switch, accepted by the kernel",
-    "cls_bpf": "the switch at a port's ingress",
-    "mnexec": "Mininet's hosts",
+    "namespaces": ("a network of the run's own", True),
+    "veth": ("cables", True),
+    "htb": ("link rates", True),
+    "switch program": ("tc-BPF switch, accepted by the kernel", True),
+    "cls_bpf": ("the switch at a port's ingress", True),
+    "mirred": ("captures of what has not queued yet", False),
+    "mnexec": ("Mininet's hosts", True),
 }
 
 
@@ -86,8 +87,9 @@ def _kernel() -> Iterator[MachineCheck]:
         "root", "ok" if root else "unknown", "yes" if root else "no: runs need sudo", needed=False
     )
     answers = thismachine.probed()
-    for name, purpose in PROBES.items():
-        yield _probe(name, purpose, answers.get(name, "not tried: no namespaces"), root)
+    for name, (purpose, needed) in PROBES.items():
+        check = _probe(name, purpose, answers.get(name, "not tried: no namespaces"), root)
+        yield replace(check, needed=needed)
     controls = thismachine.congestion_controls()
     missing = "" if {"reno", CONGESTION_CONTROL} <= set(controls) else KERNEL_MEND
     yield MachineCheck("TCP congestion control", "missing" if missing else "ok", " ".join(controls), missing)

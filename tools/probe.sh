@@ -22,6 +22,10 @@ attached() {
         tc filter add dev probe1 ingress bpf direct-action object-pinned /sys/fs/bpf/probe
 }
 
+mirrored() { # at the clsact that attached() made
+    tc filter add dev probe1 egress protocol ip u32 match ip protocol 6 0xff action mirred egress mirror dev probe0
+}
+
 hosted() { # exits 0 and silent where "/" is no mount point, so its word counts, not its exit code
     [ "$(mnexec -n echo alive)" = alive ] || { echo 'mnexec starts nothing: is "/" a mount point?' && false; }
 }
@@ -31,4 +35,5 @@ try veth ip link add name probe0 type veth peer name probe1
 try htb shaped
 try "switch program" loaded "$1"
 try cls_bpf attached
+try mirred mirrored
 try mnexec hosted

@@ -44,21 +44,19 @@ def index_path(capture: Path) -> Path | None:
     return capture.with_name(stem + SUFFIX) if suffix and stem else None
 
 
-def read_indexes(captures: Sequence[Packets]) -> tuple[list[MessageIndex], list[str]]:
-    """The indexes of the captures that have one, and a note on each that is missing or was left aside."""
-    found, notes = [], []
+def read_indexes(captures: Sequence[Packets]) -> tuple[list[MessageIndex | None], list[str]]:
+    """The index of each capture, None without one, and a note on each that is missing or was left aside."""
+    found: list[MessageIndex | None] = []
+    notes = []
     for packets in captures:
-        path = index_path(packets.path)
-        if path is None:
-            continue
+        path, index = index_path(packets.path), None
         try:
-            index = _read(path, packets)
+            if path is not None:
+                index = _read(path, packets)
         except (BadIndex, OSError) as error:
             why = error.strerror if isinstance(error, OSError) else error
             notes.append(f"{path}: not used: {why}; what the packets do not show is worked out or left out")
-            continue
-        if index is not None:
-            found.append(index)
+        found.append(index)
     return found, notes
 
 

@@ -24,8 +24,9 @@ from gradwire.traces.packets.columns import ROW_NBYTES
 from gradwire.traces.packets.copies import without_copies
 from gradwire.traces.packets.directions import Direction, Rows, by_direction
 from gradwire.traces.packets.openfile import is_compressed
-from gradwire.traces.packets.packets import Packets
+from gradwire.traces.packets.packets import BadCapture, Packets
 from gradwire.traces.packets.pcap import RECORD_HEADER_NBYTES
+from gradwire.traces.packets.queueing import QueueingDelays, queueing_delays, with_delays
 from gradwire.traces.packets.reads import recorded, supplemented
 from gradwire.traces.packets.streams import Stream, assemble, connections
 from gradwire.traces.packets.timestamps import with_plausible_times
@@ -60,16 +61,23 @@ def open_captures(paths: Sequence[Path], ranks: Path | None = None) -> Trace:
     """Like `open_trace`, but captures without training are a trace without messages that says why."""
     captures, rows_of, clocks = _by_one_clock(read_captures(paths))
     indexes, notes = read_indexes(captures)
+    captures = [
+        packets if index is None else with_delays(packets, index.delays)
+        for packets, index in zip(captures, indexes, strict=True)
+    ]
     streams = assemble(captures, rows_of)
-    if indexes:
-        streams = supplemented(streams, indexes)
+    if found := [index for index in indexes if index is not None]:
+        streams = supplemented(streams, found)
     trace = _decoded(paths, captures, streams, clocks, ranks)
     return replace(trace, notes=(*trace.notes, *notes)) if notes else trace
 
 
-def open_recorded(paths: Sequence[Path], ranks: Path | None = None) -> Trace:
-    """Like `open_captures`, without indexes, and every stream notes what is read of it."""
+def open_recorded(paths: Sequence[Path], ranks: Path, mirrored: Path) -> Trace:
+    """Like `open_captures`, but every stream notes what is read of it, and how long packets queued is from
+    the captures in `mirrored` (`read_delays`), not from indexes.
+    """
     captures, rows_of, clocks = _by_one_clock(read_captures(paths))
+    captures = [with_delays(packets, read_delays(packets, mirrored)) for packets in captures]
     return _decoded(paths, captures, recorded(assemble(captures, rows_of)), clocks, ranks)
 
 
@@ -79,6 +87,17 @@ def read_captures(paths: Sequence[Path]) -> list[Packets]:
     if is_sure_to_fit(files):
         return in_threads(_read, files)
     return [_read(path) for path in files]
+
+
+def read_delays(packets: Packets, mirrored: Path) -> QueueingDelays | None:
+    """How long packets queued by the capture of the same name in the folder `mirrored`, which is from before
+    the port's queue; None if there is none, or none that can be read.
+    """
+    try:
+        (entered,) = read_captures([mirrored / packets.path.name])
+    except (BadCapture, OSError):
+        return None
+    return queueing_delays(packets, entered)
 
 
 def is_sure_to_fit(paths: Sequence[Path]) -> bool:

@@ -2,7 +2,8 @@
 
 The check reads the whole payload, where every message's header is visible, so a difference is a fault of
 ours, of the capture (drops), or of the log, never of the snaplen.  What was read of it and is cut off goes
-into a message index beside each capture; both are then read once more and must give the same messages.
+into a message index beside each capture, with how long packets queued in the host's port.  Trimmed captures
+and indexes are then read once more and must give the same messages.
 """
 
 import hashlib
@@ -14,7 +15,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gradwire.emu.capturing.request import MAX_SNAPLEN, WHOLE
+import numpy as np
+
+from gradwire.emu.capturing.request import MAX_SNAPLEN, MIRRORED, WHOLE
 from gradwire.emu.network.tcpdump import TcpdumpCounts, counts
 from gradwire.planning.fabrics.fabric import HOST_PORT, Fabric, interface
 from gradwire.traces.files import write_whole
@@ -23,11 +26,12 @@ from gradwire.traces.indexfiles import SUFFIX as INDEX_SUFFIX
 from gradwire.traces.indexfiles import capture_sha256, index_path, write_index
 from gradwire.traces.loggedtimes import WHATS, time_errors
 from gradwire.traces.packets.directions import Direction
-from gradwire.traces.packets.messageindex import BadIndex
-from gradwire.traces.packets.packets import BadCapture
+from gradwire.traces.packets.messageindex import MAX_DELAYS, BadIndex
+from gradwire.traces.packets.packets import NOT_KNOWN, TCP, BadCapture, Packets
+from gradwire.traces.packets.queueing import QueueingDelays, with_delays
 from gradwire.traces.packets.reads import index_of
 from gradwire.traces.packets.streams import Stream, assemble
-from gradwire.traces.reader import SETTINGS, open_captures, open_recorded, read_captures
+from gradwire.traces.reader import SETTINGS, open_captures, open_recorded, read_captures, read_delays
 from gradwire.traces.recognition.ranks import BadTrace, NoTraining
 from gradwire.traces.recognition.recognise import Job, find_job, workload_of
 from gradwire.traces.sameness import differences
@@ -54,7 +58,8 @@ class Checked:
 class HostCapture:
     """One host's file; `counts` is None where tcpdump did not come to its end.
 
-    `index` is the name of the message index beside it, None where there is none.
+    `index` is the name of the message index beside it, None where there is none.  Of `undated` packets of
+    data that the host sent it is not known how long they queued; None if none were looked at.
     """
 
     rank: int
@@ -68,6 +73,7 @@ class HostCapture:
     index: str | None = None
     index_nbytes: int = 0
     index_sha256: str = ""
+    undated: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         value = asdict(self)
@@ -83,7 +89,7 @@ def write_rank_map(folder: Path, fabric: Fabric, used: Sequence[str]) -> None:
 def read_whole(folder: Path) -> Trace | str:
     """The captures with all payload, each read noted; a text says why they cannot be read."""
     try:
-        return open_recorded([folder / WHOLE], folder / SETTINGS)
+        return open_recorded([folder / WHOLE], folder / SETTINGS, folder / MIRRORED)
     except (BadTrace, BadCapture, OSError) as error:
         return str(error)
 
@@ -151,37 +157,63 @@ def _checked(check: TruthCheck) -> Checked:
     return Checked(check.agrees, check.n_compared, check.nbytes, check.differences)
 
 
-def indexed(whole: Trace | str, folder: Path, hosts: Sequence[str]) -> Checked:
-    """Write what the trimmed captures lack beside them, then read both: are the messages all the same?
+def indexed(
+    whole: Trace | str, folder: Path, address_of: Mapping[str, str]
+) -> tuple[Checked, dict[str, int]]:
+    """Write what the trimmed captures lack beside them, then read both: are the messages all the same?  And,
+    by host, of how many packets of data that it sent it is not known how long they queued.
 
-    The files of `hosts` in `folder` are trimmed already.
+    `address_of` has the hosts, whose files in `folder` are trimmed already.
     """
+    undated: dict[str, int] = {}
     if isinstance(whole, str):
-        return Checked(None, why=whole)
+        return Checked(None, why=whole), undated
     read = {stream.direction: stream for choice in whole.choices for stream in choice.connection.streams}
     try:
-        for host in hosts:
-            _write_index(folder / f"{host}.pcap", read)
+        for host, address in address_of.items():
+            if (capture := folder / f"{host}.pcap").exists():
+                undated[host] = _n_undated(_write_index(capture, folder / MIRRORED, read), address)
         trimmed = open_captures([folder], folder / SETTINGS)
     except (BadIndex, BadTrace, BadCapture, OSError) as error:
-        return Checked(agrees=False, why=f"the message index: {error}")
+        return Checked(agrees=False, why=f"the message index: {error}"), undated
     differing = differences(whole, trimmed)
-    return Checked(not differing, len(whole.messages), int(whole.messages.nbytes.sum()), differing)
+    nbytes = int(whole.messages.nbytes.sum())
+    return Checked(not differing, len(whole.messages), nbytes, differing), undated
 
 
-def _write_index(capture: Path, read: Mapping[Direction, Stream]) -> None:
-    """Write no index for a capture that shows every message by itself."""
+def _write_index(capture: Path, mirrored: Path, read: Mapping[Direction, Stream]) -> Packets:
+    """The index of a host's capture, with the delays that the one in the folder `mirrored` tells; none for a
+    capture that shows every message by itself and has no delays.  Return its packets, with these.
+    """
     path = index_path(capture)
-    if path is None or not capture.exists():
-        return
+    assert path
     [packets] = read_captures([capture])
-    index = index_of(capture_sha256(packets), assemble([packets]), read)
-    if index.streams:
+    delays = read_delays(packets, mirrored)
+    if delays is not None and len(delays.frame_at) > MAX_DELAYS:
+        delays = QueueingDelays(*(column[:MAX_DELAYS] for column in delays))
+    index = index_of(capture_sha256(packets), assemble([packets]), read, delays)
+    if index.streams or delays is not None:
         write_index(index, path)
+    return with_delays(packets, delays)
 
 
-def host_captures(folder: Path, fabric: Fabric, used: Sequence[str]) -> tuple[HostCapture, ...]:
-    """The files of every host of `used`, once the payload is cut off."""
+def _n_undated(packets: Packets, own: str) -> int:
+    """Packets of data that the host with the address `own` sent, of which it is not known how long they
+    queued.
+    """
+    if own not in packets.addresses:
+        return 0
+    is_sent = (packets.src == packets.addresses.index(own)) & (packets.payload_nbytes > 0)
+    is_sent &= packets.protocol == TCP
+    if packets.queued_ns is not None:
+        is_sent &= packets.queued_ns == NOT_KNOWN
+    return int(np.count_nonzero(is_sent))
+
+
+def host_captures(
+    folder: Path, fabric: Fabric, used: Sequence[str], undated: Mapping[str, int]
+) -> tuple[HostCapture, ...]:
+    """The files of every host of `used`, once the payload is cut off; `undated` is by host."""
     captures = []
     for rank, host in enumerate(used):
         path = folder / f"{host}.pcap"
@@ -201,6 +233,7 @@ def host_captures(folder: Path, fabric: Fabric, used: Sequence[str]) -> tuple[Ho
                 index=index.name if has_index else None,
                 index_nbytes=index.stat().st_size if has_index else 0,
                 index_sha256=_sha256(index) if has_index else "",
+                undated=undated.get(host),
             )
         )
     return tuple(captures)

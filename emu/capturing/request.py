@@ -17,6 +17,7 @@ MIN_SNAPLEN, MAX_SNAPLEN = 64, WHOLE_NBYTES
 FILE = "request.json"
 BESIDE = "beside"  # and a number: the folder of another job that ran at the same time
 WHOLE = "whole"  # the folder of captures with all their payload
+MIRRORED = f"{WHOLE}/mirrored"  # and of captures from before the hosts' queues, with what these sent by TCP
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def capture(request: CaptureRequest, folder: Path, progress: Progress) -> Ran:
             progress("writing" if is_over else "ending", {})
             if not is_over:
                 child.tell("stop")
-            write_s = WRITE_S * len(request.jobs)  # those of one job after the other's
+            write_s = 2 * WRITE_S * len(request.jobs)  # two of each host, those of one job after the other's
             follow(child, _ASKED_TO_END_S + write_s, noted)
             if not ended:
                 raise

@@ -11,12 +11,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from gradwire.emu.capturing import hosts, job
-from gradwire.emu.capturing.request import WHOLE, CaptureRequest
+from gradwire.emu.capturing.request import MIRRORED, WHOLE, CaptureRequest
 from gradwire.emu.emulation import in_force
 from gradwire.emu.kernel.isolate import PRIVATE
 from gradwire.emu.lifecycle import errors_in_one_line, say
+from gradwire.emu.network.mirror import MIRROR, mirror_before_queues
 from gradwire.emu.network.net import emulated
-from gradwire.emu.network.tcpdump import captures, whole_packets
+from gradwire.emu.network.tcpdump import SENT_HEADERS, captures, whole_packets
 from gradwire.emu.options import Software
 from gradwire.emu.otherprograms import Use, host_proc, read_with_beside, share_beside, used
 from gradwire.planning.fabrics.spec import parse_fabric
@@ -40,7 +41,10 @@ def main(folder: Path) -> None:
                 launcher.await_line("ready", job.IMPORT_S, emulation.watch)
         listening = whole_packets(request.total_ranks, free_nbytes())
         for one, place in parts:
-            stack.enter_context(captures(one.hosts(fabric), pid_of, place / WHOLE, listening))
+            ports = one.hosts(fabric)
+            mirror_before_queues(ports, pid_of)
+            stack.enter_context(captures(ports, pid_of, place / WHOLE, listening))
+            stack.enter_context(captures(ports, pid_of, place / MIRRORED, SENT_HEADERS, MIRROR))
         proc = host_proc()
         before = None if proc is None else read_with_beside(proc)
         say("job")

@@ -1,4 +1,4 @@
-"""tcpdump at hosts' ports: `hN.pcap`, nanoseconds.  An edge module: it starts processes.
+"""tcpdump at hosts' interfaces: `hN.pcap`, nanoseconds.  An edge module: it starts processes.
 
 However tcpdump is ended, it leaves what is still in the kernel's ring, and calls nothing of it dropped:
 a block is handed over when it is full, or after a second.  So it is asked what has come (SIGUSR1) and ended
@@ -67,6 +67,7 @@ class Listening:
 
 
 HEADERS = Listening(128, 32 * 1024)
+SENT_HEADERS = Listening(128, MIN_RING_KIB)  # of one direction
 
 
 def whole_packets(n_hosts: int, free_nbytes: int) -> Listening:
@@ -77,9 +78,14 @@ def whole_packets(n_hosts: int, free_nbytes: int) -> Listening:
 
 @contextmanager
 def captures(
-    hosts: Sequence[str], pids: Mapping[str, int], folder: Path, listening: Listening
+    hosts: Sequence[str],
+    pids: Mapping[str, int],
+    folder: Path,
+    listening: Listening,
+    device: str | None = None,
 ) -> Iterator[None]:
-    """While this is open, all that goes through the hosts' ports is captured.
+    """While this is open, all that goes through the hosts' ports is captured, or through the interface
+    `device` that each of them has.
 
     Raise RunFailed, also at the end if a tcpdump ended before.
     """
@@ -89,9 +95,10 @@ def captures(
         for host in hosts:
             command = [*enter(pids[host]), "tcpdump", "-q", "-n"]
             command += ["-B", str(listening.ring_kib), "-s", str(listening.snaplen_nbytes)]
-            command += ["--time-stamp-precision=nano", "-i", interface(host, HOST_PORT)]
+            command += ["--time-stamp-precision=nano", "-i", device or interface(host, HOST_PORT)]
             command += ["-w", str(folder / f"{host}.pcap")]
-            children.append(stack.enter_context(running(f"tcpdump on {host}", command, _log(folder, host))))
+            name = f"tcpdump on {host}" + (f"'s {device}" if device else "")
+            children.append(stack.enter_context(running(name, command, _log(folder, host))))
         _await_start(children)
         yield
         time.sleep(_REST_S)

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,19 +13,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gradwire.emu.capturing import finish
-from gradwire.emu.capturing.request import WHOLE
+from gradwire.emu.capturing.request import MIRRORED, WHOLE
 from gradwire.traces.framing.gloo import Opcode
 from gradwire.traces.framing.http2 import PREFACE
 from gradwire.traces.framing.messages import COLUMNS
 from gradwire.traces.indexfiles import index_path
+from gradwire.traces.packets.packets import NOT_KNOWN
 from gradwire.traces.packets.reads import Recorded
 from gradwire.traces.reader import SETTINGS, open_captures
 from gradwire.traces.trace import Trace
 from tests import made_gloo, made_http2, made_mpi
+from tests.made_captures import pcap
 from tests.made_gloo import Sent
 
 Job = Callable[[Path, int], object]  # writes a capture, this many bytes of each packet's payload in it
 WHOLLY = 65_535
+H0 = {"h0": "10.0.0.1"}
 SIZES = (4_000, 40_000, 9)
 
 
@@ -96,7 +100,7 @@ def test_trimmed_packets_and_their_index_are_read_as_the_whole_ones(
     assert whole.framing == name
     assert not whole.losses.unresolved
     without = open_captures([folder])
-    check = finish.indexed(whole, folder, ["h0"])
+    check, _ = finish.indexed(whole, folder, H0)
     assert (check.agrees, check.differences) == (True, ())
     assert check.n_compared == len(whole.messages) >= 2 * len(SIZES)
     for again in (open_captures([folder]), open_captures([folder / "h0.pcap"])):
@@ -125,13 +129,56 @@ def test_however_gloos_messages_share_packets_the_index_holds_what_the_cut_hides
     folder = folder_of(tmp_path, job, visible)
     whole = read_whole(folder)
     assert len(whole.messages) == sum(map(len, down)) + sum(map(len, up))
-    assert finish.indexed(whole, folder, ["h0"]).agrees
+    assert finish.indexed(whole, folder, H0)[0].agrees
     assert_same(whole, open_captures([folder]))
+
+
+def test_how_long_packets_queued_is_in_the_index_too(tmp_path: Path) -> None:
+    """Here the capture from before the queue is of the port itself, so nothing queued."""
+    folder = folder_of(tmp_path, gloo, WHOLLY)
+    (folder / MIRRORED).mkdir()
+    shutil.copy(folder / "h0.pcap", folder / MIRRORED)
+    whole = read_whole(folder)
+    check, undated = finish.indexed(whole, folder, H0)
+    assert (check.agrees, undated) == (True, {"h0": 0})
+    for trace in (whole, open_captures([folder])):
+        (packets,) = trace.captures
+        assert packets.queued_ns is not None
+        has_data = packets.payload_nbytes > 0
+        assert (packets.queued_ns[has_data] == 0).all()
+        assert (packets.queued_ns[~has_data] == NOT_KNOWN).all()
+
+
+@pytest.mark.parametrize("mirrored", [b"", pcap([])])
+def test_without_a_capture_from_before_the_queue_it_is_said_of_how_many_packets_it_is_not_known(
+    tmp_path: Path, mirrored: bytes
+) -> None:
+    folder = folder_of(tmp_path, gloo, WHOLLY)
+    (folder / MIRRORED).mkdir()
+    (folder / MIRRORED / "h0.pcap").write_bytes(mirrored)
+    check, undated = finish.indexed(read_whole(folder), folder, H0)
+    (packets,) = open_captures([folder]).captures
+    assert packets.queued_ns is None
+    own = packets.addresses.index(H0["h0"])
+    n_sent = int(np.count_nonzero((packets.payload_nbytes > 0) & (packets.src == own)))
+    assert (check.agrees, check.why, undated) == (True, "", {"h0": n_sent})
+
+
+def test_an_index_has_so_many_delays_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = folder_of(tmp_path, gloo, WHOLLY)
+    (folder / MIRRORED).mkdir()
+    shutil.copy(folder / "h0.pcap", folder / MIRRORED)
+    monkeypatch.setattr(finish, "MAX_DELAYS", 2)
+    check, _ = finish.indexed(read_whole(folder), folder, H0)
+    assert check.agrees
+    (packets,) = open_captures([folder]).captures
+    assert packets.queued_ns is not None
+    assert np.count_nonzero(packets.queued_ns != NOT_KNOWN) == 2
 
 
 def test_what_hides_nothing_has_no_index(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, gloo, WHOLLY)
-    assert finish.indexed(read_whole(folder), folder, ["h0"]).agrees
+    assert finish.indexed(read_whole(folder), folder, H0)[0].agrees
     assert not (folder / "h0.messages").exists()
 
 
@@ -141,7 +188,7 @@ def test_an_index_that_lacks_something_fails_the_check(
     folder = folder_of(tmp_path, gloo, 20)
     whole = read_whole(folder)
     monkeypatch.setattr(Recorded, "were_read", lambda self: (np.empty(0, np.int64), np.empty(0, np.int64)))
-    check = finish.indexed(whole, folder, ["h0"])
+    check, _ = finish.indexed(whole, folder, H0)
     assert check.agrees is False
     assert check.differences
 
@@ -151,14 +198,14 @@ def test_captures_that_cannot_be_read_are_not_compared_and_say_why(tmp_path: Pat
     (folder / WHOLE / "h0.pcap").write_bytes(b"")
     whole = finish.read_whole(folder)
     assert isinstance(whole, str)
-    check = finish.indexed(whole, folder, ["h0"])
+    check, _ = finish.indexed(whole, folder, H0)
     assert check.agrees is None
     assert "h0.pcap" in check.why
 
 
 def indexed(folder: Path) -> Path:
     folder = folder_of(folder, gloo, 20)
-    assert finish.indexed(read_whole(folder), folder, ["h0"]).agrees
+    assert finish.indexed(read_whole(folder), folder, H0)[0].agrees
     return folder
 
 

@@ -10,13 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gradwire.emu.project import PROJECT
 from gradwire.traces.packets.capture import read_capture
 from gradwire.traces.packets.packets import TCP
+from gradwire.traces.reader import open_captures
 from gradwire.traces.workload import Collective, load
 from tests.real.timely import PATIENCE_S
 
@@ -129,6 +132,58 @@ def test_a_program_of_ones_own_is_captured_at_every_host(tmp_path: Path) -> None
     longest = max(int(read_capture(path).captured_nbytes.max()) for path in folder.glob("*.pcap"))
     assert longest == 128
     assert not processes_about(folder)
+
+
+THREE_AT_ONCE = """
+import os, socket, time
+rank, names = int(os.environ["RANK"]), os.environ["GRADWIRE_HOSTS"].split(",")
+if rank == 0:
+    to = []
+    for name in names[1:]:
+        while not to or to[-1].getpeername()[0] != socket.gethostbyname(name):
+            try:
+                to.append(socket.create_connection((name, 5000)))
+            except ConnectionRefusedError:
+                pass
+    for one in to:
+        print(time.time_ns(), flush=True)
+        one.sendall(bytes(100_000))
+    for one in to:
+        one.shutdown(socket.SHUT_WR)
+        one.recv(1)
+else:
+    came, _ = socket.create_server((names[rank], 5000)).accept()
+    while came.recv(65536):
+        pass
+"""
+
+
+def test_an_index_says_when_what_queued_was_written(tmp_path: Path) -> None:
+    """100,000 bytes to each of three others at once, at 20 Mb/s: the second and the third wait for what is
+    ahead, and the program's own clock says when they were written.
+    """
+    folder = tmp_path / "queued"
+    star = "star:hosts=4,rate=20M"
+    job = ("--", sys.executable, "-c", THREE_AT_ONCE)
+    code, _, complained = captured(folder, "--ranks", "4", "--fabric", star, *job)
+    assert code == 0, complained
+    written_ns = [int(line) for line in (folder / "out.r0.txt").read_text().split()]
+    (packets,) = (one for one in open_captures([folder]).captures if one.path.name == "h0.pcap")
+    assert packets.queued_ns is not None
+    queued_ms, late_ms = [], []
+    for number, at_ns in enumerate(written_ns, 1):
+        peer = packets.addresses.index(f"10.0.0.{number + 1}")
+        (row, *_) = np.flatnonzero((packets.dst == peer) & (packets.payload_nbytes > 0))
+        entered_ns = int(packets.time_ns[row] - packets.queued_ns[row])
+        late_ms.append((entered_ns - at_ns) / 1e6)
+        queued_ms.append(packets.queued_ns[row] / 1e6)
+    first, second, third = queued_ms
+    assert all(late >= 0 for late in late_ms)
+    assert median(late_ms) < 1
+    assert first < 1
+    assert second > 3
+    assert third == pytest.approx(2 * second, rel=0.3)
+    assert not (folder / "whole").exists()
 
 
 def test_jobs_beside_each_other_are_captured_each_in_its_own_right(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,16 @@ from hypothesis import strategies as st
 
 from gradwire.traces.packets import messageindex
 from gradwire.traces.packets.directions import Direction
-from gradwire.traces.packets.messageindex import SCHEMA, BadIndex, MessageIndex, StreamIndex, decode, encode
+from gradwire.traces.packets.messageindex import (
+    MAX_DELAYS,
+    SCHEMA,
+    BadIndex,
+    MessageIndex,
+    StreamIndex,
+    decode,
+    encode,
+)
+from gradwire.traces.packets.queueing import QueueingDelays
 from tests.documented import documented_fields
 
 FORTH = Direction("10.0.0.1", 4000, "10.0.0.2", 5000)
@@ -35,6 +45,7 @@ INDEX = MessageIndex(
         part(FORTH, 4_294_967_295, (62, b"abc"), (1 << 40, b"d")),
         part(Direction("2001:db8::1", 1, "2001:db8::2", 2, 3), 0, (0, b"efgh")),
     ),
+    QueueingDelays(np.array([24, 1 << 40]), np.array([0, (1 << 32) - 1])),
 )
 
 
@@ -53,11 +64,21 @@ def named(pieces: int, **other: Any) -> dict[str, Any]:
     return value | {"pieces": pieces} | other
 
 
-def file(*pieces: tuple[int, int], data: bytes = b"", streams: tuple[dict[str, Any], ...] = ()) -> bytes:
-    """One written by the documentation alone: the table of offsets, that of lengths, the bytes."""
+def file(
+    *pieces: tuple[int, int],
+    data: bytes = b"",
+    streams: tuple[dict[str, Any], ...] = (),
+    delayed: Sequence[tuple[int, int]] = (),
+    **other: Any,
+) -> bytes:
+    """One written by the documentation alone: the table of offsets, that of lengths, the bytes; and where
+    packets begin that queued, and for how long.
+    """
     body = struct.pack(f"<{len(pieces)}Q", *(offset for offset, _ in pieces))
     body += struct.pack(f"<{len(pieces)}I", *(nbytes for _, nbytes in pieces)) + data
-    return header(body, *(streams or (named(len(pieces)),))) + body
+    body += struct.pack(f"<{len(delayed)}Q", *(at for at, _ in delayed))
+    body += struct.pack(f"<{len(delayed)}I", *(delay_ns for _, delay_ns in delayed))
+    return header(body, *(streams or (named(len(pieces)),)), **other) + body
 
 
 def test_what_is_written_comes_back() -> None:
@@ -67,6 +88,9 @@ def test_what_is_written_comes_back() -> None:
         assert (one.direction, one.first_seq) == (two.direction, two.first_seq)
         for name in ("offset", "nbytes", "data"):
             assert getattr(one, name).tolist() == getattr(two, name).tolist()
+    assert back.delays is not None
+    assert back.delays.frame_at.tolist() == [24, 1 << 40]
+    assert back.delays.delay_ns.tolist() == [0, (1 << 32) - 1]
 
 
 def test_an_index_written_by_the_documentation_alone_is_read() -> None:
@@ -75,6 +99,22 @@ def test_an_index_written_by_the_documentation_alone_is_read() -> None:
     assert stream.offset.tolist() == [5, 9]
     assert stream.nbytes.tolist() == [2, 1]
     assert stream.data.tobytes() == b"xyz"
+
+
+def test_so_are_delays() -> None:
+    index = decode(file((5, 2), data=b"xy", delayed=[(40, 7), (200, 9)], delays=2))
+    assert index.streams[0].data.tobytes() == b"xy"
+    assert index.delays is not None
+    assert index.delays.frame_at.tolist() == [40, 200]
+    assert index.delays.delay_ns.tolist() == [7, 9]
+
+
+def test_no_delays_are_not_the_same_as_none_measured() -> None:
+    measured = MessageIndex(SHA, (), QueueingDelays(np.empty(0, np.int64), np.empty(0, np.int64)))
+    back = decode(encode(measured)).delays
+    assert back is not None
+    assert len(back.frame_at) == 0
+    assert decode(encode(MessageIndex(SHA, ()))).delays is None
 
 
 def test_an_index_of_nothing_is_read() -> None:
@@ -99,6 +139,13 @@ def test_an_index_of_nothing_is_read() -> None:
         (file((4, 2), (5, 1), data=b"abc"), "overlap"),
         (file((9, 2), (5, 1), data=b"abc"), "out of order"),
         (file((1, 1), (2, 1), data=b"ab", streams=(named(1), named(1))), "a stream twice"),
+        (header(b"", delays=-1), "not a message index header"),
+        (header(b"", delays=MAX_DELAYS + 1), "not a message index header"),
+        (header(b"", delays=1), "ends before the end of its table of 1 delays"),
+        (file((5, 2), data=b"xy", total=3), "total is not known"),
+        (file((5, 2), data=b"xy", delayed=[(1, 1)]), "its pieces should have 2 bytes in all, but have 14"),
+        (file((5, 2), data=b"xy", delayed=[(9, 1), (9, 1)], delays=2), "its delays are out of order"),
+        (file((5, 2), data=b"xy", delayed=[(9, 1), (1 << 63, 1)], delays=2), "beyond the largest place"),
     ],
 )
 def test_what_is_not_an_index_is_refused_in_a_line(octets: bytes, said: str) -> None:
@@ -143,6 +190,10 @@ def test_any_bytes_are_refused_or_give_pieces_that_hold_together(
         assert (stream.offset >= 0).all()
         assert (stream.offset[1:] >= (stream.offset + stream.nbytes)[:-1]).all()
         assert stream.nbytes.sum() == len(stream.data)
+    if index.delays is not None:
+        assert len(index.delays.frame_at) == len(index.delays.delay_ns)
+        assert (np.diff(index.delays.frame_at, prepend=-1) > 0).all()
+        assert ((index.delays.delay_ns >= 0) & (index.delays.delay_ns < 1 << 32)).all()
 
 
 def test_the_first_lines_fields_are_those_documented() -> None:

@@ -1,7 +1,7 @@
 """What an operation waited for, in small made-up jobs of two or three ranks."""
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gradwire.traces.recognition.computing import with_computing
 from gradwire.traces.recognition.departures import Answers, Departures, Sent, when_come_ns
+from gradwire.traces.recognition.entered import Entry
 from gradwire.traces.recognition.operation import Operation
 from gradwire.traces.recognition.ports import TIMER_LATE_NS, HostPort, port_of
 from gradwire.traces.recognition.starts import starts
@@ -104,9 +105,12 @@ def busy(begin_ms: float, end_ms: float) -> HostPort:
     return port(*np.arange(begin_ms, end_ms, SEGMENT_MS))
 
 
-def ready_ms(operations: list[Operation], of: HostPort) -> list[tuple[float, float] | None]:
+def ready_ms(
+    operations: list[Operation], of: HostPort, entered_ms: Mapping[int, float] | None = None
+) -> list[tuple[float, float] | None]:
     """The range of each operation's only rank, since all that it waited for was complete; rank 0 has `of`."""
-    (found,) = zip(*starts(operations, ports={0: of}), strict=True)
+    entered = {number: Entry(round(ms * MS), 0) for number, ms in (entered_ms or {}).items()}
+    (found,) = zip(*starts(operations, ports={0: of}, entered=entered), strict=True)
     return [
         None if one.readiness is None else (one.readiness.least_ns / MS, one.readiness.most_ns / MS)
         for one in found
@@ -216,6 +220,72 @@ def test_what_leaves_after_all_before_has_left_was_computed() -> None:
 def test_without_the_hosts_own_capture_nothing_is_said_of_its_queue() -> None:
     world = [message(0, 1, PULL_NBYTES, 0, 0, 50), message(0, 2, PULL_NBYTES, 4, 4, 54)]
     assert [one.readiness for (one,) in starts(world)] == [None, None]
+
+
+def test_where_it_is_known_when_it_entered_the_port_it_was_written_then() -> None:
+    push = message(1, 0, PULL_NBYTES, 0, 0, 50)
+    begun_ms = [50.5 + 2 * SEGMENT_MS * k for k in range(3)]
+    pulls = [message(0, k + 1, PULL_NBYTES, at, at, 104 + k) for k, at in enumerate(begun_ms)]
+    world, of = [push, *pulls], busy(50.5, 110)
+    assert ready_ms(world, of, {2: 50.625}) == [None, None, (0.625, 0.625), (0.625, 8.5)]
+    found = [one for (one,) in starts(world, ports={0: of}, entered={2: Entry(50_625_000, 0)})]
+    assert [one.computed_ns / MS for one in found[1:]] == [0.5, 0.625, 0.625]
+    assert [one.waited_ns / MS for one in found[1:]] == [0, 54.5 - 50.625, 58.5 - 50.625]
+    (one,) = starts(world, entered={2: Entry(50_625_000, 0)})[2]  # of a port that shows no rate
+    assert one.computed_ns == 625_000
+
+
+def test_a_delay_that_is_hardly_one_is_no_computing_either() -> None:
+    world = [message(1, 0, PULL_NBYTES, 0, 0, 50), message(0, 1, PULL_NBYTES, 50.9, 50.9, 64)]
+    (one,) = starts(world, ports={0: busy(50, 70)}, entered={1: Entry(50_250_000, 0)})[1]
+    assert (one.readiness, one.gap_ns) == (None, MS // 4)
+
+
+def test_it_did_not_wait_for_what_came_in_while_it_queued() -> None:
+    world = [
+        message(1, 0, PULL_NBYTES, 0, 0, 40),
+        message(2, 0, PULL_NBYTES, 30, 30, 46),
+        message(0, 1, PULL_NBYTES, 42, 42, 90),
+        message(0, 2, PULL_NBYTES, 50, 50, 98),
+    ]
+    of = busy(42, 100)
+
+    def last_after(entered_ms: float | None) -> tuple[int, ...]:
+        entered = {} if entered_ms is None else {3: Entry(round(entered_ms * MS), 0)}
+        (one,) = starts(world, ports={0: of}, entered=entered)[3]
+        return one.after
+
+    assert last_after(None) == (0, 1)
+    assert last_after(47) == (0, 1)
+    assert last_after(45) == (0,)
+    assert ready_ms(world, of, {3: 45})[3] == (5, 5)
+
+
+@pytest.mark.parametrize("n_between", [0, 20])
+def test_what_tcp_held_in_its_socket_may_have_been_written_before(n_between: int) -> None:
+    """Until the one before to the same rank had arrived, or that rank's window had room; what others are sent
+    holds nothing, and hides nothing.
+    """
+
+    def last_written_ms(dst: int, arrived_ms: float, offered_ms: float = 0) -> tuple[float, float]:
+        first = Operation(
+            "message", "send", 1, 10**8, 0, dst, {0: 2 * MS}, {0: 3000 * MS, dst: round(arrived_ms * MS)}
+        )
+        others = [message(0, 3 + n, 10, 3100 + n, 3100 + n, 3100 + n) for n in range(n_between)]
+        last = message(0, 1, PULL_NBYTES, 4000, 4000, 8010)
+        world = [message(0, 3, 10, 0, 0, 0), first, *others, last]
+        entered = {1: Entry(MS, 0), len(world) - 1: Entry(3980 * MS, round(offered_ms * MS))}
+        (one,) = starts(world, entered=entered)[-1]
+        assert one.readiness is not None
+        since_ns = max(world[other].done[0] for other in one.after)
+        return (since_ns + one.readiness.least_ns) / MS, (since_ns + one.readiness.most_ns) / MS
+
+    since_ms = 3100 + n_between - 1 if n_between else 3000
+    exactly, held = (3980, 3980), (since_ms, 3980)
+    found = [last_written_ms(*each) for each in ((2, 4001), (1, 3978), (1, 3978, 3978))]
+    assert found == [exactly] * 3
+    found = [last_written_ms(*each) for each in ((1, 4001), (1, 3979.95), (1, 3978, 3979.95))]
+    assert found == [held] * 3
 
 
 def left_by_tcp(

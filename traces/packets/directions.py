@@ -128,6 +128,12 @@ def window_shifts(packets: Packets, rows: Rows) -> dict[Direction, int]:
     }
 
 
+def unwrapped(numbers: npt.NDArray[np.uint32], first: npt.NDArray[np.uint32]) -> Ints:
+    """Sequence numbers of one direction, in order of time, from the `first` on, which wrap around at 2^32."""
+    steps = np.diff(numbers, prepend=first).astype(np.int32).astype(np.int64)
+    return np.cumsum(steps)
+
+
 def _number(packets: Packets, rows: Rows, opener: Direction, begun: Ints) -> None:
     """Cut both directions of `opener`'s connection where others began."""
     openings = _openings(packets, rows[opener]) if opener in rows else begun

@@ -1,7 +1,9 @@
-"""The message index of a trimmed capture: the bytes that decoding needs and the packets no longer hold.
+"""The message index of a trimmed capture: what the packets do not show.
 
+These are the bytes that decoding needs and that were cut off, and how long packets queued in the host's port.
 `hN.messages` beside `hN.pcap` (docs/schemas.md).  A line of JSON says which capture it belongs to and which
-streams it has; a table of pieces and their bytes follow.  Values only: nothing here opens a file.
+streams it has; a table of pieces, their bytes and a table of delays follow.  Values only: nothing here opens
+a file.
 """
 
 import hashlib
@@ -17,13 +19,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gradwire.traces.complaints import complaint
 from gradwire.traces.packets.cover import Ints
 from gradwire.traces.packets.directions import Direction
+from gradwire.traces.packets.queueing import QueueingDelays
 
 SCHEMA: Literal["gradwire.messages/1"] = "gradwire.messages/1"
 MAX_INDEX_NBYTES = 1 << 28
 MAX_HEADER_NBYTES = 1 << 24
 MAX_STREAMS = 1 << 16
-MAX_OFFSET = 1 << 50  # of a byte in a stream: a petabyte
+MAX_OFFSET = 1 << 50  # of a byte in a stream, or of a packet in its file: a petabyte
+MAX_DELAYS = 1 << 22  # packets
 PIECE_NBYTES = 12  # of a piece in the table: an offset of 8 bytes, a length of 4
+DELAY_NBYTES = 12  # of a packet: where it begins in its file in 8 bytes, ns in 4
 
 _OFFSETS, _LENGTHS = np.dtype("<u8"), np.dtype("<u4")
 Octets = npt.NDArray[np.uint8]
@@ -51,10 +56,13 @@ class StreamIndex:
 
 @dataclass(frozen=True)
 class MessageIndex:
-    """`capture_sha256` is of the capture file that it belongs to, as it is when not compressed."""
+    """`capture_sha256` is of the capture file that it belongs to, as it is when not compressed.  `delays` is
+    None if they were not measured.
+    """
 
     capture_sha256: str
     streams: tuple[StreamIndex, ...]
+    delays: QueueingDelays | None = None
 
 
 class _Stream(BaseModel):
@@ -78,16 +86,18 @@ class _Header(BaseModel):
     capture_sha256: Sha256
     body_sha256: Sha256
     streams: Annotated[tuple[_Stream, ...], Field(max_length=MAX_STREAMS)]
+    delays: Annotated[int, Field(ge=0, le=MAX_DELAYS)] | None = None
 
 
 def encode(index: MessageIndex) -> bytes:
     """The whole file.  Raises BadIndex for one that `decode` would refuse for its size."""
-    parts = index.streams
+    parts, delays = index.streams, index.delays
     body = b"".join(
         [
             *(part.offset.astype(_OFFSETS).tobytes() for part in parts),
             *(part.nbytes.astype(_LENGTHS).tobytes() for part in parts),
             *(part.data.tobytes() for part in parts),
+            *(() if delays is None else _delays_table(delays)),
         ]
     )
     header = _Header(
@@ -95,11 +105,16 @@ def encode(index: MessageIndex) -> bytes:
         capture_sha256=index.capture_sha256,
         body_sha256=hashlib.sha256(body).hexdigest(),
         streams=tuple(_described(part) for part in parts),
+        delays=None if delays is None else len(delays.frame_at),
     )
     line = header.model_dump_json(by_alias=True).encode() + b"\n"
     if len(line) > MAX_HEADER_NBYTES or len(line) + len(body) > MAX_INDEX_NBYTES:
         raise BadIndex(f"it would take {len(line) + len(body):,} bytes; the limit is {MAX_INDEX_NBYTES:,}")
     return line + body
+
+
+def _delays_table(delays: QueueingDelays) -> tuple[bytes, bytes]:
+    return delays.frame_at.astype(_OFFSETS).tobytes(), delays.delay_ns.astype(_LENGTHS).tobytes()
 
 
 def _described(part: StreamIndex) -> _Stream:
@@ -133,7 +148,22 @@ def decode(octets: bytes) -> MessageIndex:
         raise BadIndex("its contents do not match the hash in its first line")
     if len({stream.direction for stream in header.streams}) < len(header.streams):
         raise BadIndex("it names a stream twice")
-    return MessageIndex(header.capture_sha256, tuple(_streams(header, np.frombuffer(body, np.uint8))))
+    octets_of_body = np.frombuffer(body, np.uint8)
+    if header.delays is None:
+        return MessageIndex(header.capture_sha256, tuple(_streams(header, octets_of_body)))
+    cut = len(body) - header.delays * DELAY_NBYTES
+    if cut < 0:
+        raise BadIndex(f"it ends before the end of its table of {header.delays:,} delays")
+    streams = tuple(_streams(header, octets_of_body[:cut]))
+    return MessageIndex(header.capture_sha256, streams, _delays(octets_of_body[cut:]))
+
+
+def _delays(table: Octets) -> QueueingDelays:
+    n_places = len(table) // DELAY_NBYTES * _OFFSETS.itemsize
+    frame_at, delay_ns = table[:n_places].view(_OFFSETS), table[n_places:].view(_LENGTHS)
+    if np.any(frame_at[1:] <= frame_at[:-1]) or np.any(frame_at > MAX_OFFSET):
+        raise BadIndex("its delays are out of order, or of packets beyond the largest place in a file")
+    return QueueingDelays(frame_at.astype(np.int64), delay_ns.astype(np.int64))
 
 
 def _streams(header: _Header, body: Octets) -> Iterator[StreamIndex]:

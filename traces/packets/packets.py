@@ -52,7 +52,8 @@ class Packets:
     header `network_offset` bytes later (0: none).  `interface` is a position in `interfaces`.  `window` is as
     in the header, not scaled; `window_shift` is the scale that a SYN offers (RFC 7323), else NO_SHIFT.
     `ip_id` is 0 for IPv6.  `ip_version` is 4 or 6, 0 for what is not IP (raw IP has its
-    header at offset 0).
+    header at offset 0).  `queued_ns` is how long each had queued in its sender's port when it left, or
+    NOT_KNOWN; None if that was not measured.
 
     Why the reading ended before the file did is in `fault`, "" if it did not.  `n_cut` counts packets that
     have `protocol` 0 only because the capture cut their headers off, `n_copies` those that
@@ -91,6 +92,7 @@ class Packets:
     n_copies: int = 0
     n_mistimed: int = 0
     mistimed: tuple[Mistimed, ...] = ()
+    queued_ns: npt.NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.time_ns)
@@ -128,3 +130,4 @@ def only_rows(packets: Packets, keep: npt.NDArray[np.bool_]) -> Packets:
 
 
 NO_SHIFT = 255
+NOT_KNOWN = -1

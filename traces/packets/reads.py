@@ -12,6 +12,7 @@ import numpy.typing as npt
 from gradwire.traces.packets.cover import Ints, Readable, Visible, cover, distinct
 from gradwire.traces.packets.directions import Direction
 from gradwire.traces.packets.messageindex import MessageIndex, StreamIndex
+from gradwire.traces.packets.queueing import QueueingDelays
 from gradwire.traces.packets.streams import Stream
 
 Streams = Mapping[Direction, Stream]
@@ -78,13 +79,16 @@ def recorded(streams: Streams) -> dict[Direction, Stream]:
     return {direction: stream.showing(Recorded(stream.visible)) for direction, stream in streams.items()}
 
 
-def index_of(capture_sha256: str, kept: Streams, read: Streams) -> MessageIndex:
-    """What was read of the streams `read`, which are `recorded`, and is not in the trimmed file.
+def index_of(
+    capture_sha256: str, kept: Streams, read: Streams, delays: QueueingDelays | None = None
+) -> MessageIndex:
+    """What was read of the streams `read`, which are `recorded`, and is not in the trimmed file; and the
+    `delays` of its packets.
 
     `kept` are the streams of that file alone.
     """
     found = (_lacking(kept[direction], read[direction]) for direction in kept if direction in read)
-    return MessageIndex(capture_sha256, tuple(part for part in found if part is not None))
+    return MessageIndex(capture_sha256, tuple(part for part in found if part is not None), delays)
 
 
 def _lacking(kept: Stream, read: Stream) -> StreamIndex | None:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gradwire.traces.packets.directions import by_direction, window_shifts
+from gradwire.traces.packets.directions import by_direction, unwrapped, window_shifts
 from gradwire.traces.packets.packets import ACK, SYN, Packets
 from gradwire.traces.tcpmemory import FILLED, LINUX_SEGMENTS, SEGMENT_OVERHEAD_NBYTES
 from gradwire.traces.trace import Trace
@@ -105,10 +105,10 @@ def connection(packets: Packets, rows: Times, back: Times, shift: int) -> tuple[
     `back`, whose windows are scaled by `shift` (RFC 7323, 2.2).
     """
     first = packets.seq[rows[:1]]
-    begin = _unwrapped(packets.seq[rows], first)
+    begin = unwrapped(packets.seq[rows], first)
     sent = Sent(packets.time_ns[rows], begin, begin + packets.payload_nbytes[rows])
     back = back[packets.flags[back] & (ACK | SYN) == ACK]  # a SYN's window is never scaled
-    acked = _unwrapped(packets.ack[back], first)
+    acked = unwrapped(packets.ack[back], first)
     offered = acked + (packets.window[back].astype(np.int64) << shift)
     answers = Answers(packets.time_ns[back], np.maximum.accumulate(acked), np.maximum.accumulate(offered))
     return sent, answers
@@ -145,9 +145,3 @@ def when_come_ns(
     has_all = lacks == np.append(np.zeros(n_queued, np.int64), lacks)[: len(lacks)]
     is_known = has_all & ~was_again & (last <= before)
     return np.where(is_known, np.append(answers.came_ns, 0)[np.where(is_known, last, -1)], left_ns)
-
-
-def _unwrapped(numbers: npt.NDArray[np.uint32], first: npt.NDArray[np.uint32]) -> Times:
-    """Sequence numbers from the first on, which wrap around at 2^32."""
-    steps = np.diff(numbers, prepend=first).astype(np.int32).astype(np.int64)
-    return np.cumsum(steps)

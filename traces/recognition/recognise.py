@@ -5,13 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from pydantic import ValidationError
 
+from gradwire.traces.complaints import complaint
 from gradwire.traces.framing.frames import UNKNOWN_OPERATION
 from gradwire.traces.framing.messages import Messages
 from gradwire.traces.packets.directions import own_address
 from gradwire.traces.recognition.algorithms import PATTERNS, Recognised
 from gradwire.traces.recognition.computing import with_computing
 from gradwire.traces.recognition.departures import LEAST_NBYTES
+from gradwire.traces.recognition.entered import entries
 from gradwire.traces.recognition.firstcome import without_order_of_arrival
 from gradwire.traces.recognition.iterations import Labels, Role, is_point_to_point, label
 from gradwire.traces.recognition.lateness import late_ns
@@ -32,6 +35,7 @@ from gradwire.traces.workload import (
     Algorithm,
     CapturedConnection,
     Collective,
+    Item,
     Message,
     Start,
     Workload,
@@ -74,12 +78,16 @@ def find_job(trace: Trace) -> Job:
         )
     labels = label(found, _view(trace))
     by_rank = _ports(trace, found)
-    notes = [*trace.notes, *labels.notes, *notes, *_untold_ports(trace, found, by_rank)]
+    entered, odd = entries(trace, found)
+    queued = [one for number, one in enumerate(found) if number not in entered]
+    notes = [*trace.notes, *odd, *labels.notes, *notes, *_untold_ports(trace, queued, by_rank)]
     return Job(
         trace=trace,
         operations=tuple(found),
         labels=labels,
-        starts=tuple(starts(found, labels.iterations, _turnarounds_ns(trace.messages, found), by_rank)),
+        starts=tuple(
+            starts(found, labels.iterations, _turnarounds_ns(trace.messages, found), by_rank, entered)
+        ),
         algorithms=tuple(map(_algorithm, found, labels.roles)),
         shape=shape_of(found, labels, trace.n_ranks),
         notes=tuple(notes),
@@ -143,7 +151,7 @@ def _algorithm(operation: Operation, role: Role) -> Recognised:
 
 
 def workload_of(job: Job) -> Workload:
-    """Raise BadTrace for a job of which the captures show some hosts' part only."""
+    """Raise BadTrace for a job of which the captures show some hosts' part only, or contradict each other."""
     if job.trace.seen_from:
         raise BadTrace(f"{job.trace.name}: {job.trace.partly}; a workload needs what all ranks did")
     begun = with_computing(
@@ -156,6 +164,13 @@ def workload_of(job: Job) -> Workload:
         },
     )
     items, n_changed = without_circles(without_order_of_arrival(begun))
+    try:
+        return _workload(job, items, n_changed)
+    except ValidationError as error:
+        raise BadTrace(f"{job.trace.name}: its captures contradict each other: {complaint(error)}") from error
+
+
+def _workload(job: Job, items: Sequence[Item], n_changed: int) -> Workload:
     return Workload(
         schema=SCHEMA,
         framing=job.trace.framing,

@@ -5,10 +5,14 @@ one by one: seen from outside, an operation that was complete at a rank when tha
 have been waited for, and one that was not complete cannot have been.  Of the complete ones only those are
 named that no other implies.
 
-A message that leaves a busy port behind others of its source had to queue in its host, so it was written
-some time before: not before the one ahead of it, nor before the port became busy, and not longer ago than the
-host's queue lasts (traces.recognition.ports).  Behind one to the same destination it may also have waited in
-its socket.  It was written before others' data that leave behind it came to the port.
+Where it is known when a message entered its host's port (traces.recognition.entered), it was written then,
+unless TCP may have held it in its socket: behind another to the same rank that had not arrived, or until that
+rank's window had room.
+
+Elsewhere, a message that leaves a busy port behind others of its source had to queue in its host, so it was
+written some time before: not before the one ahead of it, nor before the port became busy, and not longer ago
+than the host's queue lasts (traces.recognition.ports).  Behind one to the same destination it may also have
+waited in its socket.  It was written before others' data that leave behind it came to the port.
 
 A library does not write two messages at one instant: what it takes from one to the next is seen where both
 left an idle port.  (PyTorch's gloo takes 60 to 90 µs.)  That decides what is first in the port: when a server
@@ -26,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gradwire.traces.recognition.dependencies import TOLERANCE_NS, Readiness, waits
+from gradwire.traces.recognition.entered import Entry
 from gradwire.traces.recognition.operation import Operation
 from gradwire.traces.recognition.ports import TIMER_LATE_NS, HostPort
 from gradwire.traces.recognition.ranks import BadTrace
@@ -79,17 +84,19 @@ def starts(
     iterations: Sequence[int] = (),
     turnarounds_ns: Mapping[int, int] | None = None,
     ports: Mapping[int, HostPort] | None = None,
+    entered: Mapping[int, Entry] | None = None,
 ) -> list[tuple[Beginning, ...]]:
     """For each operation its starts, one for each rank that sends for it; `operations` in order of
     beginning.
 
     `iterations` has the iteration of each operation, < 0 for none; without any nothing repeats.
     `turnarounds_ns` has what a rank's host takes from an arrival to a send, which is not computing, `ports`
-    the hosts' ports as far as captures show them.
+    the hosts' ports as far as captures show them, `entered` when messages entered these, by number, as far as
+    that is known.
     Raises BadTrace for a pause that no computing takes.
     """
     steady = {number for number in range(len(operations)) if not iterations or iterations[number] >= 0}
-    seen = _seen(operations, ports or {}, steady)
+    seen = _seen(operations, ports or {}, entered or {}, steady)
     if not iterations:
         return seen
     voted = waits(operations, iterations, turnarounds_ns or {})
@@ -108,7 +115,10 @@ def starts(
 
 
 def _seen(
-    operations: Sequence[Operation], ports: Mapping[int, HostPort], steady: Collection[int]
+    operations: Sequence[Operation],
+    ports: Mapping[int, HostPort],
+    entered: Mapping[int, Entry],
+    steady: Collection[int],
 ) -> list[tuple[Beginning, ...]]:
     """From the times of each operation, and from how messages of `steady` iterations were written."""
     after: After = {}
@@ -116,10 +126,11 @@ def _seen(
     own: defaultdict[int, set[int]] = defaultdict(set)  # of these, what the rank itself sent
     first_ns: dict[int, int] = {}
     ahead: defaultdict[int, deque[_Outgoing]] = defaultdict(lambda: deque(maxlen=MAX_AHEAD))
+    before_to: dict[tuple[int, int], _Outgoing] = {}  # by source and destination
     apart_ns = _apart_ns(operations, ports)
     found: list[dict[int, Beginning]] = [{} for _ in operations]
     written: list[Written] = []
-    for time_ns, phase, number, rank in _events(operations):
+    for time_ns, phase, number, rank in _events(operations, entered):
         if phase != _BEGUN:
             implied = _implied(number, rank, operations, after, own[rank])
             frontier[rank] -= implied
@@ -137,20 +148,26 @@ def _seen(
             raise BadTrace(f"rank {rank} does nothing for {pause} between two operations, {OTHER_RUN}")
         found[number][rank] = Beginning(rank, before, time_ns - since_ns)
         if operations[number].kind == "message":
-            of = _written_ns(operations[number], ahead[rank], since_ns, ports.get(rank), apart_ns)
+            ends = rank, operations[number].dst
+            if number in entered:
+                of = _entering_ns(before_to.get(ends), since_ns, entered[number])
+            else:
+                of = _written_ns(operations[number], ahead[rank], since_ns, ports.get(rank), apart_ns)
+            before_to[ends] = _outgoing(operations[number], of[0])
+            ahead[rank].append(before_to[ends])
             written.append(Written(number, before, *of))
     until_ns = latest_ns(written, operations, steady)
     for number, before, earliest_ns, _ in written:
         rank = operations[number].src
-        time_ns = operations[number].begun[rank]
-        if time_ns - earliest_ns > TOLERANCE_NS:
-            since_ns = time_ns - found[number][rank].gap_ns
+        left_ns = operations[number].begun[rank]
+        if left_ns - earliest_ns > TOLERANCE_NS:
+            since_ns = _began_ns(number, left_ns, entered) - found[number][rank].gap_ns
             readiness = Readiness(before, earliest_ns - since_ns, until_ns[number] - since_ns)
-            found[number][rank] = Beginning(rank, before, 0, readiness, time_ns - until_ns[number])
+            found[number][rank] = Beginning(rank, before, 0, readiness, left_ns - until_ns[number])
     return [tuple(by_rank[rank] for rank in sorted(by_rank)) for by_rank in found]
 
 
-def _events(operations: Sequence[Operation]) -> list[tuple[int, int, int, int]]:
+def _events(operations: Sequence[Operation], entered: Mapping[int, Entry]) -> list[tuple[int, int, int, int]]:
     """When each operation began and was complete at each rank, in order: time, phase, operation, rank."""
     found = []
     for number, operation in enumerate(operations):
@@ -159,17 +176,26 @@ def _events(operations: Sequence[Operation]) -> list[tuple[int, int, int, int]]:
             found.append((time_ns, _LEFT if is_instant else _DONE, number, rank))
         for rank, time_ns in operation.begun.items():
             if operation.kind != "message" or rank == operation.src:
-                found.append((time_ns, _BEGUN, number, rank))
+                found.append((_began_ns(number, time_ns, entered), _BEGUN, number, rank))
     return sorted(found)
 
 
+def _began_ns(number: int, left_ns: int, entered: Mapping[int, Entry]) -> int:
+    """A message begins when it enters its host's port, or when it leaves that, if nothing else is known."""
+    return entered[number].entered_ns if number in entered else left_ns
+
+
 class _Outgoing(NamedTuple):
-    """A message on its way out of its host: since when at the earliest, and when its data left."""
+    """A message on its way out of its host: when it was written at the earliest, when it began to leave, its
+    data did and all had left, and when it had arrived.
+    """
 
     dst: int
     written_ns: int
+    begun_ns: int
     data_ns: int
     last_ns: int
+    arrived_ns: int
 
 
 def _apart_ns(operations: Sequence[Operation], ports: Mapping[int, HostPort]) -> int:
@@ -198,13 +224,13 @@ def _apart_ns(operations: Sequence[Operation], ports: Mapping[int, HostPort]) ->
 
 
 def _written_ns(
-    operation: Operation, ahead: deque[_Outgoing], since_ns: int, port: HostPort | None, apart_ns: int
+    operation: Operation, ahead: Sequence[_Outgoing], since_ns: int, port: HostPort | None, apart_ns: int
 ) -> tuple[int, int]:
     """When its source handed over a message, at the earliest and at the latest; `ahead` has what that sent
     before, `apart_ns` is from one to the next at least.
     """
-    begun_ns, last_ns = operation.begun[operation.src], operation.done[operation.src]
-    earliest_ns = latest_ns = begun_ns
+    begun_ns = earliest_ns = latest_ns = operation.begun[operation.src]
+    ahead = [each for each in ahead if each.begun_ns <= begun_ns]  # others may have entered the port since
     if port is not None and ahead:
         busy_ns = port.busy_since_ns(begun_ns)
         leaving = [each for each in ahead if each.data_ns <= begun_ns and each.last_ns >= busy_ns]
@@ -221,9 +247,24 @@ def _written_ns(
             # They cross by no more than a timer is late: it was written then.  By more: one of them is wrong.
             is_timers = earliest_ns - latest_ns <= TIMER_LATE_NS
             latest_ns = min(begun_ns, earliest_ns + TIMER_LATE_NS) if is_timers else begun_ns
-    data_ns = begun_ns if operation.data_ns is None else operation.data_ns
-    ahead.append(_Outgoing(operation.dst, earliest_ns, data_ns, last_ns))
     return earliest_ns, latest_ns
+
+
+def _entering_ns(before: _Outgoing | None, since_ns: int, one: Entry) -> tuple[int, int]:
+    """When its source wrote a message that entered the port then, at the earliest and at the latest; `before`
+    is the one before it to the same rank.
+
+    What TCP holds it lets go at once when the one before arrives, or the window opens.
+    """
+    if before is None or max(before.arrived_ns, one.offered_ns) < one.entered_ns - TOLERANCE_NS:
+        return one.entered_ns, one.entered_ns
+    return max(since_ns, before.written_ns), one.entered_ns
+
+
+def _outgoing(operation: Operation, written_ns: int) -> _Outgoing:
+    begun_ns, last_ns = operation.begun[operation.src], operation.done[operation.src]
+    data_ns = begun_ns if operation.data_ns is None else operation.data_ns
+    return _Outgoing(operation.dst, written_ns, begun_ns, data_ns, last_ns, max(operation.done.values()))
 
 
 def _implied(
