@@ -85,6 +85,13 @@ def test_what_left_later_had_not_entered_before(tmp_path: Path, later_ns: int, i
         assert notes == ([] if is_used else [f"{path}: {CONTRADICTS}"])
 
 
+def test_one_time_that_cannot_be_costs_one_packet(tmp_path: Path) -> None:
+    queued = [(0, 1, n * MS, MS // 2 if n != 150 else 90 * MS) for n in range(1, 202)]
+    trace = trace_of(captured(tmp_path / "h0.pcap", *queued))
+    found = entered_ns(trace, [message(0, 1, n * MS) for n in range(1, 202)])
+    assert [n + 1 for n in range(201) if n not in found] == [150]
+
+
 def test_of_connections_that_were_seen_to_begin_it_is_known_when_their_window_had_room(
     tmp_path: Path,
 ) -> None:
