@@ -4,7 +4,7 @@
 
 The job is trained live as it is, and once more with the rank slowed down (`capture --slow`: it sleeps after
 what it computed).  The first capture is replayed as it is, and with the same rank slowed down
-(`replay --slow`).  How fast a rank computes changes from one training to the next, by a quarter at times,
+(`replay --slow`).  How fast a rank computes changes from one training to the next, by a seventh at times,
 which no replay of the first can know.  So the second training's iteration is also given as if the rank had
 computed there for as long as in the first, by its own log, and all is done --pairs times.  Done when the
 iteration of the replay grows like that, to within 5 % in the median.  The slowed rank sleeps, so the job must
@@ -177,9 +177,10 @@ def live_growths(both: Sequence[Measured], computed: Sequence[float], factor: fl
 def judge(found: Sequence[tuple[float, float, float]]) -> int:
     """Print how the growths of replays differ from those of the job, in the median; the exit code."""
     live, as_before, replay = (median(some) for some in zip(*found, strict=True))
-    error = median(one / other - 1 for _, other, one in found)
+    plain, error = (median(each[2] / each[which] - 1 for each in found) for which in (0, 1))
     print(f"median: live × {live:.3f}, had the rank computed alike × {as_before:.3f}, replay × {replay:.3f}")
-    print(f"the replay grows by {error:+.1%} of what the job does (at most {MOST:.0%})")
+    print(f"the replay grows by {plain:+.1%} of what the job does")
+    print(f"had the rank computed alike: {error:+.1%} (at most {MOST:.0%})")
     return 0 if abs(error) <= MOST else NOT_VALID
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.traces.packets.cover import Ints
-from gradwire.traces.packets.directions import Direction, Rows
+from gradwire.traces.packets.directions import Direction, Rows, unwrapped
 from gradwire.traces.packets.packets import ACK, Packets
 
 MAX_CONNECTIONS = 3  # of a pair of points, those with most packets
@@ -198,15 +198,13 @@ def _answered(captures: Sequence[Packets], sent: _Seen, answers: _Seen) -> tuple
     acks = acks[theirs.flags[acks] & ACK != 0]
     if not len(rows) or not len(acks):
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    base = packets.seq[rows[0]]
-    steps = np.diff(packets.seq[rows], prepend=base).view(np.int32).astype(np.int64)
-    end = np.cumsum(steps) + packets.payload_nbytes[rows]
+    base = packets.seq[rows[:1]]
+    end = unwrapped(packets.seq[rows], base) + packets.payload_nbytes[rows]
     is_new = np.diff(np.maximum.accumulate(end), prepend=-1) > 0
     rows, end = rows[is_new], end[is_new]
     some = slice(None, None, len(rows) // MAX_SAMPLES + 1)
     rows, end = rows[some], end[some]
-    steps = np.diff(theirs.ack[acks], prepend=base).view(np.int32).astype(np.int64)
-    known = np.maximum.accumulate(np.cumsum(steps))
+    known = np.maximum.accumulate(unwrapped(theirs.ack[acks], base))
     place = np.searchsorted(known, end)
     rows, place = rows[place < len(acks)], place[place < len(acks)]
     return packets.time_ns[rows], theirs.time_ns[acks[place]]

@@ -79,8 +79,8 @@ def find_job(trace: Trace) -> Job:
     labels = label(found, _view(trace))
     by_rank = _ports(trace, found)
     entered, odd = entries(trace, found)
-    queued = [one for number, one in enumerate(found) if number not in entered]
-    notes = [*trace.notes, *odd, *labels.notes, *notes, *_untold_ports(trace, queued, by_rank)]
+    undated = [one for number, one in enumerate(found) if number not in entered]
+    notes = [*trace.notes, *odd, *labels.notes, *notes, *_untold_ports(trace, undated, by_rank)]
     return Job(
         trace=trace,
         operations=tuple(found),

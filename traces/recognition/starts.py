@@ -12,7 +12,7 @@ rank's window had room.
 Elsewhere, a message that leaves a busy port behind others of its source had to queue in its host, so it was
 written some time before: not before the one ahead of it, nor before the port became busy, and not longer ago
 than the host's queue lasts (traces.recognition.ports).  Behind one to the same destination it may also have
-waited in its socket.  It was written before others' data that leave behind it came to the port.
+waited in its socket.  Data of other messages that leave after it came to the port after it was written.
 
 A library does not write two messages at one instant: what it takes from one to the next is seen where both
 left an idle port.  (PyTorch's gloo takes 60 to 90 µs.)  That decides what is first in the port: when a server
