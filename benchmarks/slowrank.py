@@ -6,26 +6,31 @@ The job is trained live as it is, and once more with the rank slowed down (`capt
 what it computed).  The first capture is replayed as it is, and with the same rank slowed down
 (`replay --slow`).  How long a rank computes changes by a tenth and more from one training to the next, which
 no replay of the first can know: one pair of trainings differs from its replays by up to 15 %.  So there are
---pairs of them, every other with the slow one first, and the mean counts, given with its standard error.
-Done when the iteration of the replay grows as the job's does, to within 5 %.  The slowed rank sleeps, so the
-job must leave it time to: no more ranks than processors.  Needs PyTorch (sudo ./gradwire setup --live).
+--pairs of them, every other with the slow one first, and their geometric mean counts.  Done when the
+iteration of the replay grows as the job's does, to within 5 %, and the standard error of that is at most 2 %.
+The slowed rank sleeps, so the job must leave it time to: no more ranks than processors.  Needs PyTorch
+(sudo ./gradwire setup --live).
 """
 
 import argparse
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import log
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import geometric_mean, median, stdev
 
 from gradwire.emu.options import RunOptions
 from gradwire.emu.records import load_repeats
 from gradwire.emu.run import run
+from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.spec import parse_fabric
+from gradwire.planning.model.calibration import Calibration
 from gradwire.results.laboratory import Laboratory
 from gradwire.results.replayedmessages import replayed_messages
 from gradwire.tools.capturing import Keeping, carry_out
-from gradwire.tools.exits import INTERRUPTED
+from gradwire.tools.exits import INTERRUPTED, NOT_VALID
 from gradwire.tools.options.common import parse_slow
 from gradwire.tools.options.livejob import LiveJob, need_for_live
 from gradwire.tools.trust.replay import plan_for
@@ -38,8 +43,8 @@ from gradwire.traces.schedules.straggling import straggling
 from gradwire.traces.units import show_s
 
 MOST = 0.05  # the most by which the growths may differ
+MOST_UNKNOWN = 0.02  # the standard error of that, at most: else it takes more pairs
 VALID = 0.9  # of the pairs, at least
-NOT_VALID = 3  # an exit code
 SNAPLEN = 128
 
 
@@ -82,24 +87,28 @@ def main() -> None:
     out: Path = arguments.out.absolute()
     need_for_live("slowrank", job.request(arguments.fabric))
     slowed = replace(job, slow=(arguments.slow,))
-    growths = []
+    growths, calibrations = [], dict[Fabric, Calibration]()
     for number in range(1, arguments.pairs + 1):
         place = out / str(number)
-        trainings = {"live": job, "live-slow": slowed}
-        names = sorted(trainings, reverse=number % 2 == 0)  # what changes slowly on the machine evens out so
-        by_name = {name: trained(trainings[name], arguments.fabric, place / name) for name in names}
+        trainings = [("live", job), ("live-slow", slowed)]
+        if number % 2 == 0:  # so what changes slowly on the machine evens out
+            trainings.reverse()
+        by_name = {name: trained(one, arguments.fabric, place / name) for name, one in trainings}
         captured = find_job(open_trace([place / "live"]))
-        bench = Laboratory(
-            place / "runs", RunOptions(arguments.repeat), lambda text: print(text, file=sys.stderr), run
-        )
+        shutil.rmtree(place / "runs", ignore_errors=True)  # of an earlier try
+        bench = Laboratory(place / "runs", RunOptions(arguments.repeat), tell, run, calibrations)
         replays = [
             replayed(captured, slow, arguments.fabric, bench, place) for slow in (None, (arguments.slow,))
         ]
         print(f"pair {number} of {arguments.pairs}")
-        both = growth("live", [by_name[name] for name in trainings]), growth("replay", replays)
+        both = growth("live", [by_name["live"], by_name["live-slow"]]), growth("replay", replays)
         if not any(one.reasons for one in replays):
             growths.append(both)
     sys.exit(judge(growths, arguments.pairs))
+
+
+def tell(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def trained(job: LiveJob, spec: str, place: Path) -> Measured:
@@ -150,15 +159,17 @@ def judge(growths: Sequence[tuple[float, float]], n_pairs: int) -> int:
     print(f"{len(growths)} of {n_pairs} pairs are valid (at least {VALID:.0%})")
     if len(growths) < max(2, VALID * n_pairs):
         return NOT_VALID
-    live, replay = (median(some) for some in zip(*growths, strict=True))
-    errors = [there / here - 1 for here, there in growths]
-    error, standard_error = fmean(errors), stdev(errors) / len(errors) ** 0.5
+    live, replay = (median(each) for each in zip(*growths, strict=True))
+    ratios = [there / here for here, there in growths]
+    error = geometric_mean(ratios) - 1
+    standard_error = stdev(map(log, ratios)) / len(ratios) ** 0.5
     print(f"median: live × {live:.3f}, replay × {replay:.3f}")
     print(
-        f"the replay grows by {error:+.1%} ±{standard_error:.1%} of what the job does (at most {MOST:.0%});"
-        f" single pairs {min(errors):+.1%} to {max(errors):+.1%}"
+        f"the replay grows by {error:+.1%} of what the job does (at most {MOST:.0%}), known to "
+        f"±{standard_error:.1%} (at most {MOST_UNKNOWN:.0%}); single pairs {min(ratios) - 1:+.1%} to "
+        f"{max(ratios) - 1:+.1%}"
     )
-    return 0 if abs(error) <= MOST else NOT_VALID
+    return 0 if abs(error) <= MOST and standard_error <= MOST_UNKNOWN else NOT_VALID
 
 
 if __name__ == "__main__":

@@ -61,7 +61,9 @@ from gradwire.traces.workload import Workload
 
 Tell = Callable[[str], None]
 _LABORATORY = partial(Laboratory, run=run)
-_VERSION = 7  # raised when jobs are trained, read or replayed differently: such rows are not one matrix
+_VERSION = (
+    8  # raised when jobs are trained, read, replayed or judged differently: such rows are not one matrix
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,22 +312,31 @@ def _middle_s(live: Live) -> float | None:
 
 
 def middle_row(rows: Sequence[TrustRow]) -> TrustRow:
-    """The row whose error is the median, whatever its verdict; of an even number, the one of the two middle
+    """The row whose error is the median, of those that count; of an even number, the one of the two middle
     rows that is further from 0.
 
     Rows that the machine disturbed do not count if there are others.  The row then has their `machine`, so
-    that the same command tries it again.
+    that the same command tries it again.  Of the rest only those count that most agree with: the valid ones,
+    or, if they are not more than half, those that are not.  A warning says which do not, with their errors,
+    for these may well be the largest.
     """
-    ordered = sorted([row for row in rows if not row.machine] or rows, key=_error)
-    n = len(ordered)
-    middle = max(ordered[(n - 1) // 2 : n // 2 + 1], key=lambda row: abs(_error(row)))
-    if n == len(rows):
+    undisturbed = [row for row in rows if not row.machine] or rows
+    n_valid = sum(row.is_valid for row in undisturbed)
+    most_are_valid = 2 * n_valid > len(undisturbed)
+    counted = sorted((row for row in undisturbed if row.is_valid == most_are_valid), key=_error)
+    n = len(counted)
+    middle = max(counted[(n - 1) // 2 : n // 2 + 1], key=lambda row: abs(_error(row)))
+    left_out = [row for row in rows if row not in counted]
+    if not left_out:
         return middle
-    machine = tuple(dict.fromkeys(why for row in rows for why in row.machine))
-    left_out = (
-        f"of {show_count(len(rows), 'replay')} only {n} count, as the machine was disturbed: {machine[0]}"
+    machine = middle.machine
+    if len(undisturbed) < len(rows):
+        machine = tuple(dict.fromkeys(why for row in rows for why in row.machine))
+    others = "; ".join(
+        f"{_error(row):+.1%}: {row.reasons[0] if row.reasons else 'valid'}" for row in left_out
     )
-    return replace(middle, machine=machine, warnings=(*middle.warnings, left_out))
+    warning = f"of {show_count(len(rows), 'replay')} {n} count, but not {others}"
+    return replace(middle, machine=machine, warnings=(*middle.warnings, warning))
 
 
 def _error(row: TrustRow) -> float:

@@ -391,16 +391,45 @@ def test_the_middle_row_has_the_median_error_and_of_two_the_one_further_from_zer
     assert middle(0.03) == 0.03
 
 
+BUSY = ("other guests took the CPUs",)
+DISTURBED = replace(ROW, verdict="not valid", error=0.3, reasons=BUSY, machine=BUSY)
+SHORT = ("an iteration took 0.85 × its predicted time",)
+UNFORESEEN = replace(ROW, verdict="not valid", error=-0.3, reasons=SHORT)
+
+
+def with_errors(row: TrustRow, *errors: float) -> list[TrustRow]:
+    return [replace(row, error=error) for error in errors]
+
+
 def test_replays_that_the_machine_disturbed_do_not_make_the_middle_row_if_there_are_others() -> None:
-    why = ("other guests took the CPUs",)
-    busy = replace(ROW, verdict="not valid", error=0.3, reasons=why, machine=why)
-    row = middle_row([replace(ROW, error=0.02), replace(ROW, error=0.09), busy])
-    assert (row.verdict, row.error, row.machine) == ("valid", 0.09, why)
-    assert row.warnings == (f"of 3 replays only 2 count, as the machine was disturbed: {why[0]}",)
-    row = middle_row([busy, replace(ROW, error=-0.01), replace(busy, error=0.4)])
-    assert (row.verdict, row.error, row.machine) == ("valid", -0.01, why)
-    row = middle_row([busy, replace(busy, error=0.4), replace(busy, error=0.5)])
-    assert (row.verdict, row.error, row.machine, row.warnings) == ("not valid", 0.4, why, ())
+    row = middle_row([*with_errors(ROW, 0.02, 0.09), DISTURBED])
+    assert (row.verdict, row.error, row.machine) == ("valid", 0.09, BUSY)
+    assert row.warnings == (f"of 3 replays 2 count, but not +30.0%: {BUSY[0]}",)
+    row = middle_row([*with_errors(ROW, -0.01), *with_errors(DISTURBED, 0.3, 0.4)])
+    assert (row.verdict, row.error, row.machine) == ("valid", -0.01, BUSY)
+    row = middle_row(with_errors(DISTURBED, 0.3, 0.4, 0.5))
+    assert (row.verdict, row.error, row.machine, row.warnings) == ("not valid", 0.4, BUSY, ())
+
+
+def test_the_middle_row_has_the_verdict_of_most_replays() -> None:
+    """Also where the one in the middle of all has another."""
+    good = with_errors(replace(ROW, warnings=("slow",)), 0.01, 0.02, 0.05)
+    row = middle_row([*good, *with_errors(UNFORESEEN, -0.3, 0.015)])
+    assert (row.verdict, row.error, row.machine) == ("valid", 0.02, ())
+    others = f"-30.0%: {SHORT[0]}; +1.5%: {SHORT[0]}"
+    assert row.warnings == ("slow", f"of 5 replays 3 count, but not {others}")
+    row = middle_row([*good[:2], *with_errors(UNFORESEEN, -0.3, 0.015, 0.4)])
+    assert (row.verdict, row.error) == ("not valid", 0.015)
+    assert row.warnings == ("of 5 replays 3 count, but not +1.0%: valid; +2.0%: valid",)
+    row = middle_row([*good[:2], *with_errors(UNFORESEEN, -0.3, 0.3)])
+    assert (row.verdict, row.error) == ("not valid", -0.3)
+
+
+def test_disturbed_replays_have_no_say_in_what_most_are() -> None:
+    row = middle_row([*with_errors(ROW, 0.01, 0.02), UNFORESEEN, *with_errors(DISTURBED, 0.1, 0.2)])
+    assert (row.verdict, row.error, row.machine) == ("valid", 0.02, BUSY)
+    others = f"-30.0%: {SHORT[0]}; +10.0%: {BUSY[0]}; +20.0%: {BUSY[0]}"
+    assert row.warnings == (f"of 5 replays 2 count, but not {others}",)
 
 
 @pytest.mark.usefixtures("_whole_sample")
