@@ -3,12 +3,12 @@
     sudo .venv/bin/python -m benchmarks.disturbed [--rounds 12] [--only WORDS ...]
 
 In each round a ring allreduce of four hosts at 20 Mb/s runs four times alone and once beside each load, in an
-order drawn anew: real-time programs that keep all processors busy in bursts, or one all the time; normal
-programs; and agents that stand still for 100 ms.  Twelve rounds are 240 rows.
+order drawn anew: real-time programs that keep all processors or one busy in bursts; normal programs; and
+agents that stand still for 100 ms.  Twelve rounds are 240 rows.
 
 Done when no valid row took over 3 % longer than those alone (their median), all rows alone are valid, no sum
-is wrong, and some rows were made slower than that: else the loads did nothing.  Bursts of 15 to 20 ms once
-made rows 4 to 9 % slower that were called valid.
+is wrong, and some rows are not valid: else the loads did nothing.  Bursts of 15 to 20 ms once made rows 4 to
+9 % slower that were called valid.
 """
 
 import argparse
@@ -42,8 +42,8 @@ MOST_SLOWER = 0.03
 ALONE_PER_ROUND = 4
 PRIORITY = 50  # of real-time programs: ahead of all that a run has
 AT_MOST_S = 120.0  # a program that keeps a processor busy ends by itself
-STOOD_STILL_S, BETWEEN_S = 0.1, 1.0
-ALONE, STOPPED = "alone", "an agent stands still for 100 ms each 1.1 s"
+STOOD_STILL_S, BETWEEN_S = 0.1, 0.4
+ALONE, STOPPED = "alone", "an agent stands still for 100 ms each 0.5 s"
 SESSION = "gradwire.emu.session"
 UNTHROTTLED = "-1"  # real-time programs may keep a processor from all others for good
 
@@ -77,7 +77,7 @@ LOADS = (
     Load(25, 200),
     Load(30, 90),
     Load(15, 25, on_one=True),
-    Load(1000, 0, on_one=True),
+    Load(90, 10, on_one=True),  # always busy, the kernel itself does not get on
     Load(20, 60, is_real_time=False),
     Load(1000, 0, is_real_time=False),
 )
@@ -146,15 +146,17 @@ def judge(rows: Mapping[str, Sequence[Row | None]]) -> int:
         print(f"{name:45} {len(each):4}  {len(valid):5}  {least_to_most(valid):17}  {least_to_most(others)}")
     done = [row for each in rows.values() for row in each if row and row.ratio]
     slower = [row for row in done if row.ratio and row.ratio / usual - 1 > MOST_SLOWER]
+    n_not_valid = sum(not row.valid for row in done)
     faults = {
         f"valid and over {MOST_SLOWER:.0%} slower": sum(row.valid for row in slower),
         "with wrong sums": sum(bool(row.wrong) for row in done),
         "alone and not valid": len(rows[ALONE]) - len(alone),
     }
-    print(f"\n{sum(map(len, rows.values()))} rows, {len(slower)} of them over {MOST_SLOWER:.0%} slower")
+    n_rows = sum(map(len, rows.values()))
+    print(f"\n{n_rows} rows, {n_not_valid} not valid, {len(slower)} over {MOST_SLOWER:.0%} slower")
     for what, count in faults.items():
         print(f"{what}: {count}")
-    return 0 if slower and not any(faults.values()) else NOT_VALID
+    return 0 if n_not_valid and not any(faults.values()) else NOT_VALID
 
 
 def least_to_most(shares: Sequence[float]) -> str:
