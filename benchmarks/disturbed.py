@@ -1,10 +1,10 @@
-"""Is a row valid that the machine made slow?  One small job, alone and beside programs that keep processors.
+"""Is a row called valid that the machine made slow?  One small job, alone and beside load on the processors.
 
     sudo .venv/bin/python -m benchmarks.disturbed [--rounds 12] [--only WORDS ...]
 
-In each round a ring allreduce of four hosts at 20 Mb/s runs four times alone and once beside each load, in an
-order drawn anew: real-time programs that keep all processors or one busy in bursts; normal programs; and
-agents that stand still for 100 ms.  Twelve rounds are 240 rows.
+In each round a ring allreduce of four hosts at 20 Mb/s runs four times alone and once beside each load, in
+random order.  A load is a program on every processor, or on one of them, that is busy in bursts, at real-time
+or normal priority, or one agent after the other is stopped for 100 ms.  Twelve rounds are 240 rows.
 
 Done when no valid row took over 3 % longer than those alone (their median), all rows alone are valid, no sum
 is wrong, and some rows are not valid: else the loads did nothing.  Bursts of 15 to 20 ms once made rows 4 to
@@ -77,7 +77,7 @@ LOADS = (
     Load(25, 200),
     Load(30, 90),
     Load(15, 25, on_one=True),
-    Load(90, 10, on_one=True),  # always busy, the kernel itself does not get on
+    Load(90, 10, on_one=True),  # with none idle the kernel itself gets stuck, and the run waits
     Load(20, 60, is_real_time=False),
     Load(1000, 0, is_real_time=False),
 )

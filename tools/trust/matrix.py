@@ -61,9 +61,8 @@ from gradwire.traces.workload import Workload
 
 Tell = Callable[[str], None]
 _LABORATORY = partial(Laboratory, run=run)
-_VERSION = (
-    8  # raised when jobs are trained, read, replayed or judged differently: such rows are not one matrix
-)
+# Raised when jobs are trained, read, replayed or judged differently: such rows are not one matrix.
+_VERSION = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from gradwire.traces.recognition.operation import Operation
 from gradwire.traces.trace import Trace
 
 # How much earlier than one ahead of it a packet may seem to have entered: the kernel takes the time before it
-# locks the queue, and a virtual processor may be stopped in between.  Of more than MAX_ODD none is used.
+# locks the queue, and a virtual processor may be stopped in between.  If more than MAX_ODD of a capture's
+# packets seem to have entered earlier than that, none of its times is used.
 MAX_SKEW_NS, MAX_ODD = 1_000_000, 0.01
 
 
