@@ -72,11 +72,12 @@ CASES = {
     # the capture; on another fabric such a row is not valid.
     "mpi": Case(("--ranks", "4", "--once"), 4, "20M", "50M", ("mpirun", "-np", "4")),
     "mpi-ring": Case(("--ranks", "4", "--once"), 4, "20M", "50M", ("mpirun", "-np", "4", *RING)),
+    # At 60 Mb/s the eight ranks' turns at two processors are 2 % of an iteration: see docs/benchmarks.md.
     "beside": Case(
         ("ddp", "--ranks", "4", "--iterations", "40", "--beside", "ddp --ranks 4 --iterations 40 --seed 1"),
         8,
         "20M",
-        "60M",
+        "40M",
     ),
 }
 
