@@ -44,6 +44,11 @@ class Watch:
             del self._watched[fd]
             os.close(fd)
 
+    @property
+    def names(self) -> dict[int, str]:
+        """The processes watched now, by pid."""
+        return {each.pid: each.name for each in self._watched.values()}
+
     def wait(self, readers: list[Any], timeout_s: float) -> list[Any]:
         """Those of `readers` that can be read within the time.  Raises RunFailed when a process ended."""
         poll = select.poll()
@@ -58,19 +63,19 @@ class Watch:
 
 
 class SuspensionWatch:
-    """Looks again and again, every `LOOK_S` seconds, whether a signal has stopped a process or a child of it.
+    """Looks every `LOOK_S` seconds whether a signal has stopped one of some processes or a child of one.
 
     Such a process would be waited for until somebody sends SIGCONT.  One that two looks in a row find stopped
     counts: a stop that is over at once does no harm, and a debugger's (state t) is meant to end.
     """
 
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
+    def __init__(self, *pids: int) -> None:
+        self._pids = pids
         self._before: set[int] = set()
 
     def stopped(self) -> int | None:
         """Look once: the number of a process that is stopped, and was at the look before."""
-        family = (self._pid, *_children(self._pid))
+        family = {member for pid in self._pids for member in (pid, *_children(pid))}
         now = {pid for pid in family if _state(pid) == "T"}
         both, self._before = now & self._before, now
         return min(both, default=None)
@@ -207,12 +212,18 @@ class ChildProcess:
     def await_line(self, word: str, timeout_s: float, watch: Watch) -> None:
         """Read its stdout until the line `word`.
 
-        Raises RunFailed with its own complaint, or when a process that `watch` knows ends meanwhile.
+        Raises RunFailed with its own complaint, or when it or a process that `watch` knows ends meanwhile or
+        is stopped by a signal.
         """
         assert self.process.stdout
+        names = {**watch.names, self.process.pid: self.name}
+        suspensions = SuspensionWatch(*names)
         deadline = time.monotonic() + timeout_s
         while (left_s := deadline - time.monotonic()) > 0:
-            if not watch.wait([self.process.stdout], left_s):
+            if not watch.wait([self.process.stdout], min(left_s, LOOK_S)):
+                if pid := suspensions.stopped():
+                    who = f"{names.get(pid, self.name)} (process {pid})"
+                    raise RunFailed(f"{who} was stopped by a signal: run the command again")
                 continue
             line = self.process.stdout.readline()
             if not line:

@@ -8,6 +8,7 @@ import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,6 +59,24 @@ def test_the_death_of_one_process_ends_the_wait_for_another(tmp_path: Path) -> N
         assert time.monotonic() - begun < 5
 
 
+@pytest.mark.parametrize("victim", ["the one that is awaited", "another"])
+def test_a_stop_of_a_process_ends_the_wait_for_its_word_or_anothers(tmp_path: Path, victim: str) -> None:
+    watch = Watch()
+    with (
+        running("another", ["sleep", "60"], tmp_path / "a") as other,
+        running("the one that is awaited", ["sleep", "60"], tmp_path / "b") as child,
+        watch.over("another", other.process.pid),
+    ):
+        stopped = other if victim == "another" else child
+        stop(stopped.process)
+        begun = time.monotonic()
+        with pytest.raises(
+            RunFailed, match=rf"^{victim} \(process {stopped.process.pid}\) was stopped by a signal: run the"
+        ):
+            child.await_line("ready", 30, watch)
+        assert time.monotonic() - begun < 10
+
+
 def test_a_process_that_two_looks_in_a_row_find_stopped_counts_and_one_that_goes_on_does_not() -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         suspensions = SuspensionWatch(process.pid)
@@ -73,7 +92,7 @@ def test_a_process_that_two_looks_in_a_row_find_stopped_counts_and_one_that_goes
         process.kill()
 
 
-def stop(process: "subprocess.Popen[bytes]") -> None:
+def stop(process: "subprocess.Popen[Any]") -> None:
     process.send_signal(signal.SIGSTOP)
     while not is_stopped(process.pid):
         time.sleep(0.01)
