@@ -1,8 +1,10 @@
 """Collectives whose messages carry a tag: sizes and ends, also where only a part of one was captured."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from gradwire.traces.framing.frames import MessageKind
@@ -30,6 +32,43 @@ def test_notices_give_the_size_where_data_stays_hidden(messages: Messages) -> No
     hidden = (messages.tag == 6) & messages.is_data & (messages.src == 2)
     hidden[hidden.nonzero()[0][5:]] = False  # five of rank 2's segments
     assert sizes(messages.where(~hidden), all_visible=False)[6] == 340_008
+
+
+def of_allreduce_7(messages: Messages, kind: MessageKind) -> npt.NDArray[np.int64]:
+    is_its = messages.of("allreduce") & (messages.tag == 7) & (messages.kind == kind)
+    return np.flatnonzero(is_its)
+
+
+def announcing(messages: Messages, row: int, nbytes: int) -> Messages:
+    """As in a damaged capture."""
+    lengths = messages.nbytes.copy()
+    lengths[row] = nbytes
+    return replace(messages, nbytes=lengths)
+
+
+@pytest.mark.parametrize("kind", [MessageKind.SEND_READY, MessageKind.RECV_READY])
+def test_a_length_that_no_capture_can_hold_makes_no_allreduce_of_terabytes(
+    messages: Messages, kind: MessageKind
+) -> None:
+    """14 TiB more are a sum that 8 ranks may send; its ring would have had 16 million sends."""
+    damaged = announcing(messages, of_allreduce_7(messages, kind)[0], 14 << 40)
+    found = sizes(damaged, all_visible=False)
+    assert found[6] == 340_008
+    assert found.get(7, 340_008) == 340_008
+
+
+def test_one_hosts_part_is_not_as_long_as_a_notice_alone_says(messages: Messages) -> None:
+    """Of the first data that rank 2 is sent all but its own notice is hidden, and that is damaged."""
+    seen = messages.where((messages.src == 2) | (messages.dst == 2))
+    hidden = [
+        next(row for row in of_allreduce_7(seen, kind) if seen.dst[row] == 2)
+        for kind in (MessageKind.DATA, MessageKind.SEND_READY)
+    ]
+    seen = seen.where(~np.isin(np.arange(len(seen)), hidden))
+    notice = next(row for row in of_allreduce_7(seen, MessageKind.RECV_READY) if seen.src[row] == 2)
+    found, cut = tagged(announcing(seen, notice, 1 << 40), all_visible=False, seen_from=(2,))
+    assert {o.tag: o.nbytes for o in found if o.kind == "allreduce"} == {3: 340_008, 6: 340_008}
+    assert "allreduce tag 7" in cut
 
 
 def test_a_broadcast_of_which_only_what_came_in_is_seen_is_a_part(messages: Messages) -> None:

@@ -19,7 +19,7 @@ from gradwire.traces.recognition.lanes import lanes_of
 from gradwire.traces.recognition.operation import Operation, earliest, handed_over_ns, latest
 from gradwire.traces.recognition.patterns import SURE
 from gradwire.traces.recognition.ranks import joined
-from gradwire.traces.schedules.algorithms.gloo import gloo_ring
+from gradwire.traces.schedules.algorithms.gloo import GLOO_MAX_SEGMENT_NBYTES, gloo_ring, gloo_ring_sends
 from gradwire.traces.schedules.algorithms.trees import broadcast
 from gradwire.traces.schedules.kinds import ELEMENT_NBYTES
 from gradwire.traces.schedules.sends import Send
@@ -85,7 +85,7 @@ def _collective(messages: Messages, all_visible: bool) -> Operation | str:
         is_part = len(roots) != 1 or len(receivers) != n_ranks - 1
     if is_part or not data.whole.all() or (all_visible and announced.total() != len(data)):
         return f"{name} tag {tag}"
-    usual = _usual(name, n_ranks, nbytes, min(roots, default=0))
+    usual = _usual(name, n_ranks, nbytes, min(roots, default=0), announced.total())
     if announced != usual and not is_whole:
         return f"{name} tag {tag}"
     known = _as_usual(name, n_ranks, announced) if announced == usual else _by_pattern(name, data)
@@ -122,13 +122,16 @@ def _part(messages: Messages, seen_from: Collection[int]) -> Operation | str:
     tag, n_ranks = int(messages.tag[0]), len(messages.addresses)
     data = messages.where(messages.is_data)
     announced = _announced(messages)
-    nbytes = max((length for _, _, length in announced), default=0)
+    longest = nbytes = max((length for _, _, length in announced), default=0)
     is_usual = False
+    if not len(data) or longest > data.nbytes.max():  # no message as long as announced: damaged, or cut
+        return f"{name} tag {tag}"
     if name == "allreduce":
         nbytes = _reduced_nbytes(announced, n_ranks, seen_from)
-        is_usual = announced == _sends_at(seen_from, _usual(name, n_ranks, nbytes, 0))
+        most = announced.total() * n_ranks  # all ranks send alike
+        is_usual = announced == _sends_at(seen_from, _usual(name, n_ranks, nbytes, 0, most))
     begun = {rank: ns for rank, ns in _begun(messages).items() if rank in seen_from}
-    if not nbytes or not len(data) or not data.whole.all() or not begun:
+    if not nbytes or not data.whole.all() or not begun:
         return f"{name} tag {tag}"
     times = latest(np.append(data.src, data.dst), np.append(handed_over_ns(data), data.received_ns))
     return Operation(
@@ -243,14 +246,20 @@ def _by_pattern(name: str, data: Messages) -> Recognised:
 
 
 @lru_cache(maxsize=256)
-def _usual(name: str, n_ranks: int, nbytes: int, root: int) -> Sends:
-    """Sends by source, destination and length, as gloo itself makes them."""
-    made: Iterable[Send]
+def _usual(name: str, n_ranks: int, nbytes: int, root: int, most_sends: int) -> Sends:
+    """Sends by source, destination and length, as gloo itself makes them; none of a ring that takes more than
+    `most_sends`, as a length in a damaged capture may ask for.
+    """
+    made: Iterable[Send] = ()
     if name == "broadcast":
         made = broadcast(n_ranks, nbytes, root)
-    else:
-        made = gloo_ring(n_ranks, nbytes) if nbytes % ELEMENT_NBYTES == 0 else []
+    elif nbytes % ELEMENT_NBYTES == 0 and _n_sends(n_ranks, nbytes) <= most_sends:
+        made = gloo_ring(n_ranks, nbytes)
     return Counter((send.src, send.dst, send.nbytes) for send in made)
+
+
+def _n_sends(n_ranks: int, nbytes: int) -> int:
+    return gloo_ring_sends(n_ranks, nbytes, GLOO_MAX_SEGMENT_NBYTES)
 
 
 def _announced(messages: Messages) -> Sends:
