@@ -20,6 +20,7 @@ from pathlib import Path
 PROGRAMS = Path(sys.executable).parent  # of our environment: python, scapy
 _COLLECT_AFTER = 50_000  # new objects; Python looks for unreachable ones after 700
 _SCRIPT = Path(__file__).resolve()
+_INTERRUPTED = 130  # as a shell says of a program that SIGINT ended
 
 
 def python(module: str, *arguments: str, by: Path | str = sys.executable) -> list[str]:
@@ -57,4 +58,8 @@ def _main() -> None:
 
 
 if __name__ == "__main__":
-    _main()
+    try:
+        _main()
+    except KeyboardInterrupt:  # while modules are imported: later a program says it itself
+        print("gradwire: interrupted", file=sys.stderr)
+        sys.exit(_INTERRUPTED)

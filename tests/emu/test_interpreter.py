@@ -130,3 +130,15 @@ def test_a_module_gets_its_arguments_unchanged_and_runs_as_main(tmp_path: Path) 
     (tmp_path / "a b.json").write_text("[1]")
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "[1]\n"
+
+
+def test_a_ctrl_c_while_modules_are_imported_ends_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "emu").mkdir()
+    script = tmp_path / ONLY
+    script.write_text((ROOT / ONLY).read_text())
+    (tmp_path / "gradwire.py").touch()
+    interrupt = "signal.signal(signal.SIGINT, signal.default_int_handler); os.kill(os.getpid(), signal.SIGINT)"
+    (tmp_path / "early.py").write_text(f"import os, signal, time\n{interrupt}\ntime.sleep(60)\n")
+    command = [sys.executable, "-I", str(script), "early"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr, done.returncode) == ("", "gradwire: interrupted\n", 130)
