@@ -43,7 +43,7 @@ def late_rank(analysis: Analysis) -> LateRank:
     servers = set(shape.servers) - set(shape.workers) if shape is not None else set()
     times: defaultdict[int, dict[int, int]] = defaultdict(dict)  # by iteration and rank
     for one in analysis.exposures:
-        if one.iteration >= shares.n_warm_up and one.rank not in servers:
+        if one.iteration >= shares.n_warm_up and one.iteration not in shares.long and one.rank not in servers:
             times[one.iteration][one.rank] = one.compute_ns
     if len(times) < LEAST_ITERATIONS:
         few = show_count(shares.n_iterations, "iteration is", "iterations are")

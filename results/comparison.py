@@ -3,7 +3,8 @@
 A cell's value is the median of its repeats.  Of two cells' repeats RESAMPLES pairs of samples are drawn with
 replacement, each as large as the original; the interval that holds 95 % of the differences of their medians
 (Efron's percentile bootstrap) is the difference's uncertainty.  A cell has changed if 0 is outside of it.
-With fewer than MIN_REPEATS on either side nothing is claimed: so few values hold too little of the noise.
+With fewer than MIN_REPEATS on either side nothing is claimed: so few values hold too little of the noise; nor
+of a cell that is not valid on either, whose times may be the machine's.
 """
 
 from collections import Counter
@@ -17,13 +18,20 @@ import numpy as np
 from gradwire.results.matrixfile import MatrixCell
 
 COMPARISON_SCHEMA = "gradwire.comparison/1"
+NOT_VALID = "not valid"  # a verdict
 MIN_REPEATS = 5
 RESAMPLES = 10_000
 CONFIDENCE = 0.95
 SEED = 0
 
 Change = Literal[
-    "slower", "faster", "no change seen", "too few repeats", "only in the first", "only in the second"
+    "slower",
+    "faster",
+    "no change seen",
+    "too few repeats",
+    "not valid",
+    "only in the first",
+    "only in the second",
 ]
 
 
@@ -74,7 +82,9 @@ def _compared(name: str, before: MatrixCell | None, after: MatrixCell | None) ->
     change: Change = "too few repeats"
     if first and second:
         difference = median(second) / median(first) - 1
-    if min(len(first), len(second)) >= MIN_REPEATS:
+    if NOT_VALID in (before.verdict, after.verdict):
+        change = "not valid"
+    elif min(len(first), len(second)) >= MIN_REPEATS:
         low, high = interval(first, second)
         change = "slower" if low > 0 else "faster" if high < 0 else "no change seen"
     return ComparedCell(

@@ -44,6 +44,14 @@ def test_too_few_repeats_claim_nothing() -> None:
     assert change((), STEADY) == "too few repeats"
 
 
+@pytest.mark.parametrize("verdicts", [("not valid", "valid"), ("valid", "not valid"), ("not valid",) * 2])
+def test_times_that_are_not_valid_claim_nothing(verdicts: tuple[str, str]) -> None:
+    before, after = verdicts
+    cells = MatrixCell("a", before, STEADY), MatrixCell("a", after, tuple(2 * time_s for time_s in STEADY))
+    (cell,) = compared(*({"a": each} for each in cells))
+    assert (cell.change, cell.low, cell.high) == ("not valid", None, None)
+
+
 @pytest.mark.long
 def test_equal_distributions_are_rarely_called_different() -> None:
     """Of 200 pairs of ten repeats from one distribution, about 5 % may be; the bootstrap of medians is

@@ -7,6 +7,7 @@ from typing import cast
 import numpy as np
 
 from gradwire.traces.analysis.bursts import Series
+from gradwire.traces.analysis.exposure import Exposure
 from gradwire.traces.analysis.shares import refusals, shares
 from gradwire.traces.trace import Trace
 from tests.made_analysis import ADDRESSES, MS, made_analysis
@@ -63,3 +64,18 @@ def test_the_warm_up_is_left_out_and_the_rest_is_pooled() -> None:
     assert (both.n_iterations, both.time_ns, last.n_iterations, last.time_ns) == (2, 200 * MS, 1, 300 * MS)
     assert (both.compute, both.exposed, both.wait) == (0.5, 0.3, 0.2)
     assert shares((), warm_up=0) is None
+
+
+def test_an_iteration_with_a_checkpoint_in_it_is_left_out_of_the_shares_but_not_of_the_times() -> None:
+    """Ranks that compute for 50 of 100 ms, and once for five seconds more."""
+
+    def one(iteration: int, more_ms: int) -> Exposure:
+        time_ns, compute_ns = (100 + more_ms) * MS, (50 + more_ms) * MS
+        return Exposure(iteration, 0, time_ns, compute_ns, 50 * MS, 0, 0, None)
+
+    found = shares([one(number, 5_000 if number == 4 else 0) for number in range(8)], warm_up=1)
+    assert found is not None
+    assert (found.compute, found.exposed, found.long) == (0.5, 0.5, (4,))
+    assert (found.n_iterations, found.time_ns, found.most_ns) == (7, 100 * MS, 5_100 * MS)
+    slower = shares([one(number, 300 if number == 4 else 0) for number in range(8)], warm_up=1)
+    assert slower is not None and slower.long == ()

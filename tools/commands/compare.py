@@ -23,7 +23,8 @@ def compare(
     A cell is one row of the results, for example one fabric with one algorithm.
     It is called slower or faster if the 95 % confidence interval of the
     difference of its medians, by bootstrap over the repeats, does not contain 0.
-    That takes at least five repeats on both sides (--repeat 5).
+    That takes at least five repeats on both sides (--repeat 5), and cells that
+    are valid on both.
 
     The exit code is 0 whatever the comparison shows.
     """

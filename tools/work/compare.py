@@ -10,6 +10,7 @@ from gradwire.results.comparison import (
     COMPARISON_SCHEMA,
     CONFIDENCE,
     MIN_REPEATS,
+    NOT_VALID,
     ComparedCell,
     compared,
     named,
@@ -79,4 +80,6 @@ def _sentences(cells: Sequence[ComparedCell]) -> list[str]:
     ]
     if counts["too few repeats"]:
         lines.append(f"too few repeats: both sides need {MIN_REPEATS} or more: --repeat {MIN_REPEATS}")
+    if counts[NOT_VALID]:
+        lines.append("not valid: such times may be the machine's own, so nothing is said of them")
     return lines

@@ -146,6 +146,7 @@ def _analysis(
     timed = job if trace.clocks.comparable else None
     moved = transfers(timed, origin_ns, rate) if timed else ()
     spans, exposures = exposure(timed) if timed else ((), ())
+    of_time = shares(exposures, timed.labels.warm_up) if timed and not _is_part(trace) else None
     files = trace.files
     duration_ns = max(file.last_ns for file in files) - min(file.first_ns for file in files)
     return Analysis(
@@ -171,9 +172,9 @@ def _analysis(
         iterations=iterations(timed, moved, exposures) if timed else (),
         spans=spans,
         exposures=exposures,
-        shares=shares(exposures, timed.labels.warm_up) if timed and not _is_part(trace) else None,
+        shares=of_time,
         shares_refused=_refusals(timed, series, spans, exposures) if timed else (),
-        stragglers=stragglers(timed) if timed else (),
+        stragglers=stragglers(timed, of_time.long if of_time else ()) if timed else (),
         flows=flows(trace),
         burstiness=burstiness(series),
         rates=rates(series, window_ns(duration_ns)),

@@ -7,7 +7,7 @@ it communicates, exposed; but as long as some other rank has not even begun, it 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -109,13 +109,13 @@ def exposure(job: Job) -> tuple[tuple[Span, ...], tuple[Exposure, ...]]:
     return tuple(spans), tuple(sorted(sums, key=lambda one: (one.iteration, one.rank)))
 
 
-def stragglers(job: Job) -> tuple[Straggler, ...]:
+def stragglers(job: Job, left_out: Collection[int] = ()) -> tuple[Straggler, ...]:
     """The ranks that were last, most often first: in collectives that all begin by themselves, in pushes.
 
-    The warm-up does not count.
+    The warm-up does not count, nor iterations that are `left_out`.
     """
     late: defaultdict[int, list[float]] = defaultdict(list)
-    for begun in _begins(job):
+    for begun in _begins(job, left_out):
         last = max(begun, key=lambda rank: begun[rank])
         others = [ns for rank, ns in begun.items() if rank != last]
         late[last].append(begun[last] - sum(others) / len(others))
@@ -123,12 +123,12 @@ def stragglers(job: Job) -> tuple[Straggler, ...]:
     return tuple(sorted(found, key=lambda one: (-one.times_last, one.rank)))
 
 
-def _begins(job: Job) -> Iterator[dict[int, int]]:
+def _begins(job: Job, left_out: Collection[int]) -> Iterator[dict[int, int]]:
     """When each rank began what all of them do."""
     pushes: defaultdict[tuple[int, int], dict[int, int]] = defaultdict(dict)
     for number, operation in enumerate(job.operations):
         iteration = job.labels.iterations[number]
-        if iteration < job.labels.warm_up:
+        if iteration < job.labels.warm_up or iteration in left_out:
             continue
         if job.labels.roles[number] == "push":
             pushes[iteration, operation.dst].setdefault(operation.src, operation.begin_ns)

@@ -14,6 +14,8 @@ from gradwire.traces.units import show_nbytes
 
 # Of the bytes that ranks receive: those that come while they compute and nothing is known to be in flight.
 MAX_IN_COMPUTE = 0.02
+# Times the median: what takes longer is a checkpoint, an evaluation or a hole in the capture.
+LONG = 5
 BULK_NBYTES = 1000  # of a packet: smaller ones may be notices and acknowledgements
 
 
@@ -24,7 +26,8 @@ class Shares:
 
     `time_ns`, `least_ns` and `most_ns` are the median, the shortest and the longest of `iteration_times`.
     `compute`, `exposed` and `wait` add up to 1; `hidden` is the part of `compute` under which something was
-    in flight.  The first `n_warm_up` iterations are left out.
+    in flight.  The first `n_warm_up` iterations are left out, and of these four also the `long` ones, which
+    took more than LONG times the median.
     """
 
     n_iterations: int
@@ -36,6 +39,7 @@ class Shares:
     hidden: float
     exposed: float
     wait: float
+    long: tuple[int, ...] = ()
 
 
 def iteration_times(exposures: Iterable[Exposure]) -> dict[int, int]:
@@ -51,18 +55,22 @@ def shares(exposures: Sequence[Exposure], warm_up: int) -> Shares | None:
     chosen = [one for one in exposures if one.iteration >= warm_up]
     if not chosen:
         return None
-    times = iteration_times(chosen).values()
-    whole = sum(one.time_ns for one in chosen) or 1
+    times = iteration_times(chosen)
+    usual_ns = median(times.values())
+    long = {iteration for iteration, time_ns in times.items() if time_ns > LONG * usual_ns}
+    usual = [one for one in chosen if one.iteration not in long]
+    whole = sum(one.time_ns for one in usual) or 1
     return Shares(
         n_iterations=len(times),
         n_warm_up=warm_up,
-        time_ns=median(times),
-        least_ns=min(times),
-        most_ns=max(times),
-        compute=sum(one.compute_ns for one in chosen) / whole,
-        hidden=sum(one.overlapped_ns for one in chosen) / whole,
-        exposed=sum(one.exposed_ns for one in chosen) / whole,
-        wait=sum(one.wait_ns for one in chosen) / whole,
+        time_ns=usual_ns,
+        least_ns=min(times.values()),
+        most_ns=max(times.values()),
+        compute=sum(one.compute_ns for one in usual) / whole,
+        hidden=sum(one.overlapped_ns for one in usual) / whole,
+        exposed=sum(one.exposed_ns for one in usual) / whole,
+        wait=sum(one.wait_ns for one in usual) / whole,
+        long=tuple(sorted(long)),
     )
 
 

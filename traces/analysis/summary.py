@@ -10,7 +10,7 @@ from statistics import median
 from gradwire.traces.analysis.analysis import Analysis
 from gradwire.traces.analysis.flows import FlowFigures
 from gradwire.traces.analysis.linerate import LineRate
-from gradwire.traces.analysis.shares import Shares
+from gradwire.traces.analysis.shares import LONG, Shares
 from gradwire.traces.analysis.transfers import Transfer
 from gradwire.traces.framing.plain import Plain
 from gradwire.traces.units import show_bps, show_count, show_first, show_s
@@ -109,6 +109,9 @@ def _spread(shares: Shares) -> str:
     if shares.n_warm_up:
         left = "the first" if shares.n_warm_up == 1 else f"the first {shares.n_warm_up}"
         some.append(f"without {left}, the warm-up")
+    if shares.long:
+        n_long = show_count(len(shares.long), "iteration")
+        some.append(f"what follows is without {n_long} of over {LONG} times that")
     return f" ({'; '.join(some)})" if some else ""
 
 
