@@ -4,11 +4,12 @@ They are read from the manifest that `capture` leaves in its folder.  An edge mo
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradwire.traces.analysis.linerate import FabricRates
+from gradwire.traces.trace import CaptureFile
 
 if TYPE_CHECKING:
     from gradwire.planning.fabrics.fabric import Fabric
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 SCHEMA = "gradwire.capture/1"  # emu.capturing.manifest writes it; importing that costs inspect 0.2 s
 MAX_MANIFEST_NBYTES = 16 << 20
+MAX_CPU_SHARE = 0.05  # of others than the job: capture says from here on that times are too long
 
 
 def had_company(paths: Sequence[Path]) -> bool:
@@ -34,14 +36,15 @@ def hosts_by_rank(paths: Sequence[Path]) -> tuple[str, ...] | None:
         return None
 
 
-def capture_fabric(paths: Sequence[Path]) -> "Fabric | None":
+def capture_fabric(paths: Sequence[Path], files: Sequence[CaptureFile] = ()) -> "Fabric | None":
     """The fabric on which `capture` made these captures, by the manifest in their folder.
 
-    None unless all of them come from one folder with such a manifest, or that folder is given.
-    Raise ValueError if the manifest is one but cannot be read.
+    None unless all of them come from one folder with such a manifest, or that folder is given, and if it is
+    `of_another_time` than the `files` that were read.  Raise ValueError if the manifest is one but cannot be
+    read.
     """
     manifest = _manifest(paths)
-    if manifest is None:
+    if manifest is None or of_another_time(paths, files):
         return None
     path, contents = manifest
     from gradwire.planning.fabrics.spec import (
@@ -52,6 +55,42 @@ def capture_fabric(paths: Sequence[Path]) -> "Fabric | None":
         return fabric_from_json(contents.get("fabric"))
     except ValueError as error:
         raise ValueError(f"{path}: its fabric cannot be used: {error}") from None
+
+
+def of_another_time(paths: Sequence[Path], files: Sequence[CaptureFile]) -> str:
+    """Why the manifest beside captures is not theirs: none of these files has a packet from when it was made.
+
+    Empty if it is, and where nothing says so.
+    """
+    manifest = _manifest(paths)
+    if manifest is None or not files:
+        return ""
+    path, contents = manifest
+    begun_ns, seconds = contents.get("started_ns"), contents.get("seconds")
+    if not isinstance(begun_ns, int) or not isinstance(seconds, int | float):
+        return ""
+    begun_s = begun_ns / 1e9
+    if any(file.last_ns / 1e9 >= begun_s and file.first_ns / 1e9 <= begun_s + seconds for file in files):
+        return ""
+    return f"{path} is of another capture, as no packet is from its time; it was left aside"
+
+
+def manifest_doubts(paths: Sequence[Path]) -> tuple[str, ...]:
+    """What `capture` itself found wrong with these captures' times, as sentences without full stops."""
+    manifest = _manifest(paths)
+    return tuple(_doubts(manifest[1])) if manifest else ()
+
+
+def _doubts(contents: dict[str, Any]) -> Iterator[str]:
+    if contents.get("cut_short"):
+        yield "the job was cut short while it was captured, and not compared with its logs"
+    for key, who in (("cpu_stolen", "other guests of the machine's host"), ("cpu_beside", "other programs")):
+        share = contents.get(key)
+        if isinstance(share, int | float) and share > MAX_CPU_SHARE:
+            yield f"while it was captured {who} used {share:.0%} of the processors, so its times are too long"
+    check = contents.get("check_times")
+    if isinstance(check, dict) and check.get("agrees") is False:
+        yield "the times read from these captures are not those of the job's logs, by capture's own check"
 
 
 def _manifest(paths: Sequence[Path]) -> tuple[Path, dict[str, Any]] | None:

@@ -13,6 +13,7 @@ from gradwire.planning.model.predict import predict
 from gradwire.planning.plan import Plan
 from gradwire.traces import workload as workloads
 from gradwire.traces.schedules.correctness import check_correct
+from gradwire.traces.trace import CaptureFile
 from gradwire.traces.workload import Workload
 
 HEAD_NBYTES = 4096
@@ -43,7 +44,7 @@ def read_captured(paths: Sequence[Path], ranks: Path | None = None) -> tuple[Wor
     from gradwire.traces.recognition.recognise import find_job, workload_of
 
     job = find_job(open_trace(paths, ranks))
-    fabric_and_hosts = _made_by_capture(paths)
+    fabric_and_hosts = _made_by_capture(paths, job.trace.files)
     original = Original(*fabric_and_hosts, captured_messages(job)) if fabric_and_hosts else None
     return workload_of(job), original
 
@@ -61,14 +62,16 @@ def _is_json(path: Path) -> bool:
         return file.read(HEAD_NBYTES).lstrip().startswith(b"{")
 
 
-def _made_by_capture(paths: Sequence[Path]) -> tuple[Fabric, tuple[str, ...]] | None:
+def _made_by_capture(
+    paths: Sequence[Path], files: Sequence[CaptureFile]
+) -> tuple[Fabric, tuple[str, ...]] | None:
     """The fabric and the hosts by rank, by the manifest of the one folder that the paths are; None without
     one that can be used, or if the job shared its links: alone it is another.
     """
     if len(paths) > 1 or not paths[0].is_dir():
         return None
     try:
-        fabric, hosts = capture_fabric(paths), hosts_by_rank(paths)
+        fabric, hosts = capture_fabric(paths, files), hosts_by_rank(paths)
     except ValueError:
         return None
     return None if fabric is None or hosts is None or had_company(paths) else (fabric, hosts)

@@ -110,7 +110,7 @@ def inspect(*captures: AnyPath, ranks: AnyPath | None = None, line_rate: str | N
     """
     paths = _paths(captures)
     trace = open_captures(paths, Path(ranks) if ranks is not None else None)
-    fabric = capture_fabric(paths)
+    fabric = capture_fabric(paths, trace.files)
     rate_bps = None if line_rate is None else parse_bps(line_rate)
     if rate_bps is not None and rate_bps <= 0:
         raise ValueError(f"line_rate {line_rate}: a line rate must be above 0: write it like 10G")

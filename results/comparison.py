@@ -18,7 +18,7 @@ import numpy as np
 from gradwire.results.matrixfile import MatrixCell
 
 COMPARISON_SCHEMA = "gradwire.comparison/1"
-NOT_VALID = "not valid"  # a verdict
+NOT_VALID: Literal["not valid"] = "not valid"  # a verdict
 MIN_REPEATS = 5
 RESAMPLES = 10_000
 CONFIDENCE = 0.95

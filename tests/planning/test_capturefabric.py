@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 
 from gradwire.emu.capturing import manifest
-from gradwire.planning.capturefabric import SCHEMA, capture_fabric, had_company, rates_of
+from gradwire.planning.capturefabric import (
+    SCHEMA,
+    capture_fabric,
+    had_company,
+    manifest_doubts,
+    of_another_time,
+    rates_of,
+)
 from gradwire.traces.analysis.linerate import FabricRates
+from gradwire.traces.trace import CaptureFile
 
 
 def test_the_schema_is_the_one_that_capture_writes() -> None:
@@ -54,6 +62,45 @@ def test_what_is_not_json_is_refused_by_name(tmp_path: Path, text: str) -> None:
     (tmp_path / "manifest.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(ValueError, match=r"manifest\.json: not valid JSON"):
         fabric_rates([tmp_path])
+
+
+def of_a_file(first_s: float, last_s: float) -> CaptureFile:
+    times_ns = int(first_s * 1e9), int(last_s * 1e9)
+    return CaptureFile(
+        Path("h0.pcap"), "h0", 10, 1000, *times_ns, truncated=False, snaplen=0, snapped=0, dropped=0
+    )
+
+
+def test_a_manifest_is_of_other_captures_if_no_file_has_a_packet_from_its_time(tmp_path: Path) -> None:
+    folder = write(tmp_path, started_ns=1000 * 10**9, seconds=20.0)
+    theirs, others = of_a_file(1005, 1015), of_a_file(1030, 1040)
+    assert of_another_time([folder], [theirs, others]) == ""
+    assert capture_fabric([folder], [theirs, others]) is not None  # one clock may be off
+    assert "manifest.json is of another capture" in of_another_time([folder], [others, of_a_file(900, 999)])
+    assert capture_fabric([folder], [others]) is None
+    assert of_another_time([write(tmp_path)], [others]) == ""  # it does not say when
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ({"cpu_beside": 0.8}, "other programs used 80% of the processors"),
+        ({"cpu_stolen": 0.3}, "other guests of the machine's host used 30% of the processors"),
+        ({"cut_short": "interrupted"}, "the job was cut short"),
+        ({"check_times": {"agrees": False}}, "not those of the job's logs"),
+    ],
+)
+def test_what_capture_found_wrong_with_its_times_is_said(
+    tmp_path: Path, found: dict[str, object], said: str
+) -> None:
+    (doubt,) = manifest_doubts([write(tmp_path, **found)])
+    assert said in doubt
+
+
+def test_a_good_capture_and_values_that_are_none_raise_no_doubt(tmp_path: Path) -> None:
+    good = {"cpu_beside": 0.02, "cpu_stolen": 0.0, "cut_short": None, "check_times": {"agrees": True}}
+    assert manifest_doubts([write(tmp_path, **good)]) == ()
+    assert manifest_doubts([write(tmp_path, cpu_beside="much", cpu_stolen=[], check_times=7)]) == ()
 
 
 def test_jobs_beside_the_captured_one_are_known_from_the_manifest(tmp_path: Path) -> None:

@@ -2,12 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from rich.progress import Progress
 
-from gradwire.planning.capturefabric import capture_fabric, had_company, rates_of
+from gradwire.planning.capturefabric import (
+    capture_fabric,
+    had_company,
+    manifest_doubts,
+    of_another_time,
+    rates_of,
+)
 from gradwire.results.advice import Step, advise
 from gradwire.tools.console import plain
 from gradwire.tools.inspection.tables import print_analysis
@@ -20,6 +27,7 @@ from gradwire.traces.analysis.tables import frames, write_csv
 from gradwire.traces.dataframes import write_parquet
 from gradwire.traces.reader import capture_paths, open_captures
 from gradwire.traces.recognition.recognise import workload_of
+from gradwire.traces.trace import CaptureFile
 from gradwire.traces.units import parse_bps
 
 
@@ -46,8 +54,9 @@ def inspect_captures(  # noqa: PLR0913 - a parameter for each option
 
         verify_files(capture_paths(captures), verified)
     trace = open_captures(captures, rank_map)
-    fabric = capture_fabric(captures)
+    fabric = capture_fabric(captures, trace.files)
     analysis, job = analyse_trace(trace, line_rate_bps, rates_of(fabric) if fabric else None)
+    analysis = replace(analysis, notes=(*_of_the_manifest(captures, trace.files), *analysis.notes))
     advice = None
     if job is not None:
         with trying(quiet=as_json) as step:
@@ -57,7 +66,7 @@ def inspect_captures(  # noqa: PLR0913 - a parameter for each option
                 fabric,
                 words_of(captures, rank_map),
                 step,
-                had_company=had_company(captures),
+                had_company=fabric is not None and had_company(captures),
             )
     written: list[Path] = []
     if csv is not None:
@@ -78,6 +87,12 @@ def inspect_captures(  # noqa: PLR0913 - a parameter for each option
     print_analysis(analysis, advice)
     for path in written:
         print(plain(f"wrote {path}"))
+
+
+def _of_the_manifest(captures: Sequence[Path], files: Sequence[CaptureFile]) -> tuple[str, ...]:
+    """Notes: what `capture` found wrong, or that the manifest is of another capture."""
+    another = of_another_time(captures, files)
+    return (another,) if another else manifest_doubts(captures)
 
 
 def _positive_bps(text: str) -> int:

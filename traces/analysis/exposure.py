@@ -112,7 +112,8 @@ def exposure(job: Job) -> tuple[tuple[Span, ...], tuple[Exposure, ...]]:
 def stragglers(job: Job, left_out: Collection[int] = ()) -> tuple[Straggler, ...]:
     """The ranks that were last, most often first: in collectives that all begin by themselves, in pushes.
 
-    The warm-up does not count, nor iterations that are `left_out`.
+    The warm-up does not count, nor iterations that are `left_out`, nor pushes to asynchronous servers, for
+    which nobody waits.
     """
     late: defaultdict[int, list[float]] = defaultdict(list)
     for begun in _begins(job, left_out):
@@ -130,7 +131,7 @@ def _begins(job: Job, left_out: Collection[int]) -> Iterator[dict[int, int]]:
         iteration = job.labels.iterations[number]
         if iteration < job.labels.warm_up or iteration in left_out:
             continue
-        if job.labels.roles[number] == "push":
+        if job.labels.roles[number] == "push" and job.shape.synchronous is not False:
             pushes[iteration, operation.dst].setdefault(operation.src, operation.begin_ns)
         elif _is_symmetric(job, number) and len(operation.begun) > 1:
             yield operation.begun

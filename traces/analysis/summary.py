@@ -106,6 +106,8 @@ def _spread(shares: Shares) -> str:
     if shares.n_iterations > 1:
         least, most = show_s(shares.least_ns / 1e9), show_s(shares.most_ns / 1e9)
         some.append(f"median of {shares.n_iterations}, {least} to {most}")
+    elif not shares.n_warm_up:
+        some.append("the only one seen, perhaps with the job's set-up in it")
     if shares.n_warm_up:
         left = "the first" if shares.n_warm_up == 1 else f"the first {shares.n_warm_up}"
         some.append(f"without {left}, the warm-up")
@@ -121,6 +123,8 @@ def _late(analysis: Analysis) -> str:
         absent = [a for rank, a in enumerate(analysis.addresses) if rank not in analysis.seen_from]
         missing = show_first(absent, MOST_ABSENT)
         return f"Who is late, and a replay, need the captures of the other hosts too: {missing}."
+    if analysis.shape is not None and analysis.shape.synchronous is False and not analysis.stragglers:
+        return "No rank is the late one: asynchronous servers wait for no worker."
     last = max(analysis.stragglers, key=lambda one: (one.times_last, one.mean_late_ns), default=None)
     if shares is None or last is None or not last.times_last:
         return "Which rank is late is unknown: there is no operation that all ranks begin by themselves."
