@@ -7,7 +7,8 @@ of one to the end of the next, the part of it that is compute, the rate that bou
 buckets; of a host alone also what all captures together say of it.  A figure that misses its limit is marked
 with `!`, and the last line counts them.  The limits: iteration 2 %, compute 3 points, of a host alone 5 each;
 rates 5 %, buckets exact; all bytes read as messages where each capture has a message index, else 99 %.
-What is refused in words misses nothing.
+What is refused in words of one host alone misses nothing, nor of all hosts without message indexes; of all
+hosts with them it is a miss.  The last line counts what was refused.
 
 What is true comes from the logs and the capture's manifest (`benchmarks.jobtruth`).  Without a manifest links
 had no limit, and `inspect` must say that none bounded the job.  Captures without logs are only compared with
@@ -16,7 +17,7 @@ themselves.
 
 import argparse
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -186,24 +187,32 @@ def main() -> None:
     parser.add_argument("--together", action="store_true", help="not each host alone")
     given = parser.parse_args()
     missed = 0
+    refused = Counter[str]()
     for folder in given.folders:
+        paths = capture_paths([folder])
+        is_limited = (folder / MANIFEST).is_file()
+        is_indexed = all((index := index_path(path)) is not None and index.is_file() for path in paths)
         whole = _analysed([folder])
+        if whole is None or whole.shares_refused:
+            refused["all hosts"] += 1
+            missed += is_indexed
         if whole is None:
             continue
         truth = truth_of(read_logs(folder))
         rates = rates_of(folder, whole, truth)
-        paths = capture_paths([folder])
-        is_limited = (folder / MANIFEST).is_file()
-        is_indexed = all((index := index_path(path)) is not None and index.is_file() for path in paths)
         said = rows(whole, truth, whole, rates, is_limited=is_limited, is_indexed=is_indexed)
         missed += _print(f"{folder.name}, all hosts", whole, list(said))
         for path in paths if not given.together else ():
-            alone = _analysed([path], name=f"{folder.name}, {path.name} alone")
+            name = f"{folder.name}, {path.name} alone"
+            alone = _analysed([path], name)
+            refused["one host"] += alone is None or bool(alone.shares_refused)
             if alone is not None:
-                name = f"{folder.name}, {path.name} alone"
                 said = rows(alone, truth, whole, rates, is_limited=is_limited, is_indexed=is_indexed)
                 missed += _print(name, alone, list(said))
-    print(f"{missed} figures missed their limit")
+    print(
+        f"{missed} figures missed their limit; refused: {refused['all hosts']} captures of all hosts, "
+        f"{refused['one host']} of one"
+    )
     sys.exit(missed > 0)
 
 

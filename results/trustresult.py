@@ -76,8 +76,8 @@ class Live:
 class TrustRow:
     """A capture's replay on a fabric, beside the job trained there.
 
-    Where hosts have several paths to each other, it is the middle one of as many as there were trainings
-    (tools.trust.matrix.middle_row).
+    Where hosts have several paths to each other, or trainings took times more than MOST_APART apart, it is
+    the middle one of as many as there were trainings (tools.trust.matrix.middle_row).
     All times are of one iteration: `live` by the logs, `replay` by the agents' events over `repeats`,
     `predicted_s` the model's median iteration.  `error` is the replay's median over the live one, less 1;
     `predicted_error` likewise.  `verdict` is the run's own, or "refused".

@@ -13,7 +13,7 @@ MAX_INTERFACE_NAME = 15  # Linux's IFNAMSIZ less its final zero
 # Whom hosts send to what switches are to add up, and who the switches' sums come from.  Nobody has this
 # address: with MAX_HOSTS the last host has 10.0.253.232.
 AGGREGATOR_IP, AGGREGATOR_MAC = "10.0.255.254", "02:00:0a:00:ff:fe"
-BROADCAST_IP, BROADCAST_MAC = "10.0.255.255", "ff:ff:ff:ff:ff:ff"  # of the hosts' network, a /16
+BROADCAST_IP = "10.0.255.255"  # of the hosts' network, a /16
 ETHERNET_NBYTES = 14  # before each packet, as HTB counts it: no checksum, no preamble
 DEFAULT_MTU_NBYTES = 1500
 

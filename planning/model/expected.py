@@ -52,7 +52,8 @@ from gradwire.traces.schedules.latest import at_the_latest
 from gradwire.traces.schedules.schedule import Schedule
 from gradwire.traces.units import show_s
 
-# 97 of 99 rows of `trust` and `bench` that nothing else ruled out took 0.98 to 1.06 times the model's time.
+# Of 335 replays of benchmarks.trust (2026-11-30) all took 0.94 to 1.04 times the model's time; of 85 more of
+# asynchronous servers, whose bars are wider, 75 took 0.93 to 1.07 times that.
 MODEL_ERROR = 0.07
 MAX_ERROR = 0.10
 TIMER_ERROR = 0.01

@@ -13,7 +13,7 @@ from gradwire.traces.schedules.sends import Send
 
 MAX_S = 0.02  # of a processor for one message, or for a rank's start
 LINKS_SHARE = 0.5  # of a measured time, above which it is the links that were measured
-_ROUNDS = 7  # of a search: 20 ms / 2^7 is the step if nothing but halving helps, which is never so
+_ROUNDS = 21  # of a search, at most: where nothing but halving helps the step is 10 ns then
 _NEAR = 0.01
 
 
@@ -107,7 +107,7 @@ def _solved(of: Callable[[float], float], wanted_s: float) -> float:
     if above <= 0:
         return high
     side = 0
-    for _ in range(_ROUNDS * 3):
+    for _ in range(_ROUNDS):
         guess = (low * above - high * below) / (above - below)
         missed = of(guess) - wanted_s
         if abs(missed) <= _NEAR * wanted_s:

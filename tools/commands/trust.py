@@ -70,8 +70,8 @@ def trust(  # noqa: PLR0913, PLR0917 - a parameter for each option
             min=1,
             max=MAX_TRAININGS,
             help="Number of trainings on each fabric; the median of all their iterations counts. Where hosts "
-            "have several paths, each capture is replayed once for each training, with the ports of that "
-            "training, and the middle result counts.",
+            "have several paths, or trainings are more than 3 % apart, each capture is replayed once for "
+            "each training, with its ports, and of those with the verdict of most the middle one counts.",
         ),
     ] = 3,
     snaplen: SnaplenOption = 128,

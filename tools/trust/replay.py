@@ -36,7 +36,11 @@ def plan_for(
     """
     fewest = min(sum(number >= FIRST_WARM for number in each.iterations) for each in workloads)
     if fewest < MIN_ITERATIONS - FIRST_WARM:
-        raise ValueError(f"the capture shows {fewest} iterations after the warm-up, which is too few")
+        least = MIN_ITERATIONS - FIRST_WARM
+        raise ValueError(
+            f"{source}: the capture shows {fewest} iterations after the warm-up, and {least} are needed: "
+            f"train for {MIN_ITERATIONS} or more"
+        )
     carried = Experiment(workloads[0], source, captured_on=captured_on, beside=tuple(workloads[1:]))
     return plan_of(Cell(fabric, AS_CAPTURED, "linear", policy), carried)
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from markupsafe import escape
 
+from benchmarks.trust import CASES, is_good
 from gradwire.emu.capturing.finish import Checked
 from gradwire.emu.capturing.request import CaptureRequest
 from gradwire.emu.options import RunOptions
@@ -870,3 +871,25 @@ def test_a_result_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text('{"schema": "gradwire.trust/1"}')
     with pytest.raises(BadRun):
         load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "least_valid", "good"),
+    [
+        ([ROW] * 10, 1.0, True),
+        ([ROW] * 9 + [replace(ROW, verdict="not valid")], 0.9, True),
+        ([ROW] * 9 + [replace(ROW, verdict="not valid")], 1.0, False),
+        ([ROW] * 9 + [replace(ROW, error=-0.061)], 1.0, False),
+        ([replace(ROW, error=0.031)] * 10, 1.0, False),
+        ([replace(ROW, verdict="not valid")], 0.0, False),
+    ],
+    ids=["good", "nine of ten will do", "all must be valid", "one far off", "all a little off", "none valid"],
+)
+def test_the_benchmark_judges_each_job_by_its_errors_and_by_how_many_rows_are_valid(
+    rows: list[TrustRow], least_valid: float, good: bool
+) -> None:
+    assert is_good("mlp", rows, least_valid) is good
+
+
+def test_the_benchmark_wants_all_rows_of_the_mlp_and_of_parameter_servers() -> None:
+    assert {name for name, case in CASES.items() if case.least_valid == 1.0} == {"mlp", "ps", "ps-async"}
