@@ -1,7 +1,7 @@
 """Parameter servers captured as `capture` does today, with message indexes that say how long packets queued.
 
 A worker hands its two pushes over one right after the other; the second leaves 6 ms later, behind three
-packets of the first.  The ranks' logs have when they began to push and when they had pulled, by the same clock.
+packets of the first.  The ranks' logs have when they began to push and when they had pulled, by one clock.
 """
 
 import json
