@@ -4,9 +4,9 @@
 
 Each job is trained live on five fabrics and each capture replayed on each: 25 rows a job, twice as many with
 a job beside it.  Done when of each job the mean error is at most 3 %, the worst 6 %, and 90 % of the rows are
-valid, of the mlp and of parameter servers all; of `mpi`, which is run if it is named, as many as there are
-fabrics.  An interrupted run goes on with the same --out.  Needs PyTorch (sudo ./gradwire setup --live), and
-for MPI's two Open MPI with mpicc.
+valid.  Of the mlp and of parameter servers all must be; of `mpi`, which is only run if it is named, as many
+as there are fabrics.  An interrupted run goes on with the same --out.  Needs PyTorch (sudo ./gradwire setup
+--live), and for MPI's two Open MPI with mpicc.
 """
 
 import argparse

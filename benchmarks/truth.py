@@ -7,8 +7,8 @@ of one to the end of the next, the part of it that is compute, the rate that bou
 buckets; of a host alone also what all captures together say of it.  A figure that misses its limit is marked
 with `!`, and the last line counts them.  The limits: iteration 2 %, compute 3 points, of a host alone 5 each;
 rates 5 %, buckets exact; all bytes read as messages where each capture has a message index, else 99 %.
-What is refused in words of one host alone misses nothing, nor of all hosts without message indexes; of all
-hosts with them it is a miss.  The last line counts what was refused.
+A refusal in words is a miss only of all hosts together, where each capture has an index; the last line counts
+refusals.
 
 What is true comes from the logs and the capture's manifest (`benchmarks.jobtruth`).  Without a manifest links
 had no limit, and `inspect` must say that none bounded the job.  Captures without logs are only compared with
@@ -27,7 +27,7 @@ from benchmarks.jobtruth import Truth, rates_of, truth_of
 from gradwire.planning import capturefabric
 from gradwire.traces.analysis.analysis import Analysis, analyse
 from gradwire.traces.analysis.exposure import Exposure
-from gradwire.traces.analysis.shares import iteration_times
+from gradwire.traces.analysis.shares import Shares, iteration_times
 from gradwire.traces.groundtruth import read_logs
 from gradwire.traces.indexfiles import MANIFEST, index_path
 from gradwire.traces.reader import capture_paths, open_trace
@@ -74,13 +74,13 @@ def rows(
     number_of = {rank: whole.addresses.index(analysis.addresses[rank]) for rank in seen}  # whole's
     said = {
         (number_of[rank], iteration): one
-        for (rank, iteration), one in _chosen(analysis.exposures, seen, found.n_warm_up).items()
+        for (rank, iteration), one in _chosen(analysis.exposures, seen, found).items()
     }
     if truth is not None:
         logged = {key: one for key, one in said.items() if key in truth.parts}
         yield from _against(found.time_ns, logged, truth, refused=refused, alone=alone)
     if alone and whole.shares is not None:
-        both = _chosen(whole.exposures, tuple(number_of.values()), whole.shares.n_warm_up)
+        both = _chosen(whole.exposures, tuple(number_of.values()), whole.shares)
         usual_ns = median(iteration_times(both.values()).values()) if both else 0
         yield _pair("iteration, all say", found.time_ns, usual_ns, MOST_ALONE, refused=refused)
         busy = _busy(list(said.values())), _busy(list(both.values()))
@@ -109,9 +109,14 @@ def _some(sizes: set[int]) -> str:
 
 
 def _chosen(
-    exposures: Sequence[Exposure], ranks: Sequence[int], warm_up: int
+    exposures: Sequence[Exposure], ranks: Sequence[int], shares: Shares
 ) -> dict[tuple[int, int], Exposure]:
-    return {(e.rank, e.iteration): e for e in exposures if e.rank in ranks and e.iteration >= warm_up}
+    """Those that the shares are of."""
+    return {
+        (e.rank, e.iteration): e
+        for e in exposures
+        if e.rank in ranks and e.iteration >= shares.n_warm_up and e.iteration not in shares.long
+    }
 
 
 def _busy(some: Sequence[Exposure]) -> float:

@@ -63,7 +63,7 @@ class Watch:
 
 
 class SuspensionWatch:
-    """Looks every `LOOK_S` seconds whether a signal has stopped one of some processes or a child of one.
+    """Whether a signal has stopped one of some processes or a child of one; asked every `LOOK_S` seconds.
 
     Such a process would be waited for until somebody sends SIGCONT.  One that two looks in a row find stopped
     counts: a stop that is over at once does no harm, and a debugger's (state t) is meant to end.
@@ -222,7 +222,7 @@ class ChildProcess:
         while (left_s := deadline - time.monotonic()) > 0:
             if not watch.wait([self.process.stdout], min(left_s, LOOK_S)):
                 if pid := suspensions.stopped():
-                    who = f"{names.get(pid, self.name)} (process {pid})"
+                    who = f"{names.get(pid, 'a child of a process of the run')} (process {pid})"
                     raise RunFailed(f"{who} was stopped by a signal: run the command again")
                 continue
             line = self.process.stdout.readline()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradwire.traces.analysis.linerate import FabricRates
-from gradwire.traces.trace import CaptureFile
+from gradwire.traces.trace import CaptureFile, are_from
 
 if TYPE_CHECKING:
     from gradwire.planning.fabrics.fabric import Fabric
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 SCHEMA = "gradwire.capture/1"  # emu.capturing.manifest writes it; importing that costs inspect 0.2 s
 MAX_MANIFEST_NBYTES = 16 << 20
+MAX_TIME_NS = (1 << 63) - 1
 MAX_CPU_SHARE = 0.05  # of others than the job: capture says from here on that times are too long
 
 
@@ -39,12 +40,12 @@ def hosts_by_rank(paths: Sequence[Path]) -> tuple[str, ...] | None:
 def capture_fabric(paths: Sequence[Path], files: Sequence[CaptureFile] = ()) -> "Fabric | None":
     """The fabric on which `capture` made these captures, by the manifest in their folder.
 
-    None unless all of them come from one folder with such a manifest, or that folder is given, and if it is
-    `of_another_time` than the `files` that were read.  Raise ValueError if the manifest is one but cannot be
-    read.
+    None unless all of them come from one folder with such a manifest, or that folder is given; None too if
+    the manifest is not of the time of the `files` that were read.  Raise ValueError if the manifest is one
+    but cannot be read.
     """
     manifest = _manifest(paths)
-    if manifest is None or of_another_time(paths, files):
+    if manifest is None or stale_manifest(paths, files):
         return None
     path, contents = manifest
     from gradwire.planning.fabrics.spec import (
@@ -57,7 +58,7 @@ def capture_fabric(paths: Sequence[Path], files: Sequence[CaptureFile] = ()) -> 
         raise ValueError(f"{path}: its fabric cannot be used: {error}") from None
 
 
-def of_another_time(paths: Sequence[Path], files: Sequence[CaptureFile]) -> str:
+def stale_manifest(paths: Sequence[Path], files: Sequence[CaptureFile]) -> str:
     """Why the manifest beside captures is not theirs: none of these files has a packet from when it was made.
 
     Empty if it is, and where nothing says so.
@@ -66,17 +67,19 @@ def of_another_time(paths: Sequence[Path], files: Sequence[CaptureFile]) -> str:
     if manifest is None or not files:
         return ""
     path, contents = manifest
-    begun_ns, seconds = contents.get("started_ns"), contents.get("seconds")
-    if not isinstance(begun_ns, int) or not isinstance(seconds, int | float):
-        return ""
-    begun_s = begun_ns / 1e9
-    if any(file.last_ns / 1e9 >= begun_s and file.first_ns / 1e9 <= begun_s + seconds for file in files):
+    begun_ns = _number(contents.get("started_ns"), most=MAX_TIME_NS)
+    seconds = _number(contents.get("seconds"), most=MAX_TIME_NS / 1e9)
+    if begun_ns is None or seconds is None or are_from(files, int(begun_ns), seconds):
         return ""
     return f"{path} is of another capture, as no packet is from its time; it was left aside"
 
 
-def manifest_doubts(paths: Sequence[Path]) -> tuple[str, ...]:
-    """What `capture` itself found wrong with these captures' times, as sentences without full stops."""
+def manifest_notes(paths: Sequence[Path], files: Sequence[CaptureFile]) -> tuple[str, ...]:
+    """Whether the manifest is of another capture, and else what `capture` itself found wrong with this one:
+    sentences without full stops.
+    """
+    if stale := stale_manifest(paths, files):
+        return (stale,)
     manifest = _manifest(paths)
     return tuple(_doubts(manifest[1])) if manifest else ()
 
@@ -85,12 +88,24 @@ def _doubts(contents: dict[str, Any]) -> Iterator[str]:
     if contents.get("cut_short"):
         yield "the job was cut short while it was captured, and not compared with its logs"
     for key, who in (("cpu_stolen", "other guests of the machine's host"), ("cpu_beside", "other programs")):
-        share = contents.get(key)
-        if isinstance(share, int | float) and share > MAX_CPU_SHARE:
+        share = _number(contents.get(key), most=1.0)
+        if share is not None and share > MAX_CPU_SHARE:
             yield f"while it was captured {who} used {share:.0%} of the processors, so its times are too long"
-    check = contents.get("check_times")
-    if isinstance(check, dict) and check.get("agrees") is False:
-        yield "the times read from these captures are not those of the job's logs, by capture's own check"
+    for key, what in (
+        ("check", "what is read from the whole packets is not what the job logged"),
+        ("check_trimmed", "these captures are not read as the whole packets were"),
+        ("check_times", "the times read from the packets are not those of the job's logs"),
+    ):
+        check = contents.get(key)
+        if isinstance(check, dict) and check.get("agrees") is False:
+            yield f"{what}, by capture's own check"
+
+
+def _number(value: object, most: float) -> float | None:
+    """A number of JSON that is no more than `most`, nor below 0; else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if 0 <= value <= most else None
 
 
 def _manifest(paths: Sequence[Path]) -> tuple[Path, dict[str, Any]] | None:

@@ -157,14 +157,17 @@ def _chosen(analysis: Analysis) -> tuple[int, ...]:
     """Neighbouring iterations after the warm-up of which all but the first are nearest the median."""
     shares = analysis.shares
     assert shares
-    times = {one.iteration: one.time_ns for one in analysis.iterations if not one.warm_up}
+    times = {
+        one.iteration: one.time_ns
+        for one in analysis.iterations
+        if not one.warm_up and one.iteration not in shares.long
+    }
     numbers = sorted(times)
-    count = min(MOST_ITERATIONS, len(numbers))
-    windows = [tuple(numbers[first : first + count]) for first in range(len(numbers) - count + 1)]
-    whole = [some for some in windows if all(b == a + 1 for a, b in pairwise(some))] or [
-        (number,) for number in numbers
-    ]
-    return min(whole, key=lambda some: abs(fmean(times[n] for n in some[1:] or some) - shares.time_ns))
+    windows: list[tuple[int, ...]] = []
+    for count in range(min(MOST_ITERATIONS, len(numbers)), 0, -1):  # as many neighbours as there are
+        some = [tuple(numbers[first : first + count]) for first in range(len(numbers) - count + 1)]
+        windows = windows or [one for one in some if all(b == a + 1 for a, b in pairwise(one))]
+    return min(windows, key=lambda some: abs(fmean(times[n] for n in some[1:] or some) - shares.time_ns))
 
 
 def _from_the_beginning(analysis: Analysis, job: Workload) -> tuple[tuple[int, ...], int]:
@@ -175,7 +178,7 @@ def _from_the_beginning(analysis: Analysis, job: Workload) -> tuple[tuple[int, .
     assert shares
     of = {one.iteration: one for one in analysis.iterations}
     first = min(of)
-    n_there = next(n for n in range(len(of) + 1) if first + n not in of)
+    n_there = next(n for n in range(len(of) + 1) if first + n not in of or (n and first + n in shares.long))
     n_sends = sum(isinstance(item, Message) for item in job.items) / max(1, len(job.iterations) - 1)
     count = min(n_there, MOST_LOCKED, max(MOST_ITERATIONS, int(MOST_SENDS / max(1, n_sends))))
     numbers = range(first, first + count)

@@ -7,7 +7,7 @@ with it and what to do: `BadCapture`, `BadTrace` (captures that are not of one t
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from gradwire.planning import plan as plans
-from gradwire.planning.capturefabric import capture_fabric, rates_of
+from gradwire.planning.capturefabric import capture_fabric, manifest_notes, rates_of
 from gradwire.planning.experiment import Cell, Experiment, plan_of
 from gradwire.planning.fabrics.fabric import Fabric
 from gradwire.planning.fabrics.spec import parse_fabric
@@ -115,6 +115,7 @@ def inspect(*captures: AnyPath, ranks: AnyPath | None = None, line_rate: str | N
     if rate_bps is not None and rate_bps <= 0:
         raise ValueError(f"line_rate {line_rate}: a line rate must be above 0: write it like 10G")
     analysis, _ = analyse_trace(trace, rate_bps, rates_of(fabric) if fabric else None)
+    analysis = replace(analysis, notes=(*manifest_notes(paths, trace.files), *analysis.notes))
     return Inspection(analysis, frames(analysis, trace.messages))
 
 

@@ -46,7 +46,7 @@ def late_rank(analysis: Analysis) -> LateRank:
         if one.iteration >= shares.n_warm_up and one.iteration not in shares.long and one.rank not in servers:
             times[one.iteration][one.rank] = one.compute_ns
     if len(times) < LEAST_ITERATIONS:
-        few = show_count(shares.n_iterations, "iteration is", "iterations are")
+        few = show_count(len(times), "iteration is", "iterations are")
         return LateRank(why_not=f"{few} too few to say what it costs")
     longest = Counter(max(by_rank, key=lambda rank: by_rank[rank]) for by_rank in times.values())
     rank, count = longest.most_common(1)[0]

@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from gradwire.results.matrixfile import MatrixCell
+from gradwire.results.row import REFUSED
 
 COMPARISON_SCHEMA = "gradwire.comparison/1"
 NOT_VALID: Literal["not valid"] = "not valid"  # a verdict
@@ -30,6 +31,7 @@ Change = Literal[
     "no change seen",
     "too few repeats",
     "not valid",
+    "refused",
     "only in the first",
     "only in the second",
 ]
@@ -37,8 +39,9 @@ Change = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ComparedCell:
-    """`difference` and its interval `low` to `high` are shares of the first median, `before_s`; None where
-    nothing can be claimed.
+    """`difference` and its interval `low` to `high` are shares of the first median, `before_s`.
+
+    Without times there is no difference, and where nothing can be claimed no interval.
     """
 
     cell: str
@@ -82,7 +85,9 @@ def _compared(name: str, before: MatrixCell | None, after: MatrixCell | None) ->
     change: Change = "too few repeats"
     if first and second:
         difference = median(second) / median(first) - 1
-    if NOT_VALID in (before.verdict, after.verdict):
+    if REFUSED in (before.verdict, after.verdict):
+        change = "refused"
+    elif NOT_VALID in (before.verdict, after.verdict):
         change = "not valid"
     elif min(len(first), len(second)) >= MIN_REPEATS:
         low, high = interval(first, second)

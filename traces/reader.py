@@ -33,7 +33,7 @@ from gradwire.traces.packets.timestamps import with_plausible_times
 from gradwire.traces.recognition.ranks import BadTrace, NoTraining
 from gradwire.traces.tcpmemory import SMALL_QUEUE_SEGMENTS
 from gradwire.traces.threads import in_threads
-from gradwire.traces.trace import Trace
+from gradwire.traces.trace import CaptureFile, Trace, are_from
 from gradwire.traces.units import show_first
 
 MOST_NAMED = 6
@@ -139,6 +139,8 @@ def _decoded(
     choices = choose_all(connections(streams))
     trace = decoded(name, captures, choices, rank_of, clocks)
     manifest = _manifest(captures)
+    if not manifest.is_of(trace.files):
+        manifest = _Manifest()
     messages = replace(trace.messages, socket_nbytes=manifest.socket_nbytes)
     return replace(
         trace,
@@ -160,12 +162,20 @@ class _Manifest(BaseModel):
     """The part of a capture's manifest that is about how hosts send."""
 
     kind: Annotated[str, Field(alias="schema")] = ""
+    started_ns: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
+    seconds: Annotated[float, Field(ge=0, lt=1 << 32)] | None = None
     host_sysctls: Mapping[str, str] = {}
     host_route: _Route | None = None
 
     @property
     def is_captures(self) -> bool:
         return self.kind.startswith("gradwire.capture/")
+
+    def is_of(self, files: Sequence[CaptureFile]) -> bool:
+        """Whether it was made with these files, as far as it says when it was."""
+        if self.started_ns is None or self.seconds is None:
+            return True
+        return are_from(files, self.started_ns, self.seconds)
 
     @property
     def begins_with_all_window(self) -> bool:

@@ -38,6 +38,12 @@ class CaptureFile:
     mistimed: int = 0
 
 
+def are_from(files: Sequence[CaptureFile], begun_ns: int, seconds: float) -> bool:
+    """Whether one of the files has packets from a time; of several hosts' clocks one may be off."""
+    ended_ns = begun_ns + round(seconds * 1e9)
+    return any(file.last_ns >= begun_ns and file.first_ns <= ended_ns for file in files)
+
+
 @dataclass(frozen=True)
 class Losses:
     """What the network lost (retransmitted) and what the capture did not keep.

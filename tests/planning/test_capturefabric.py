@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from gradwire.emu.capturing import manifest
+from gradwire.emu.disturbance import MAX_CPU_BESIDE, MAX_CPU_STOLEN
 from gradwire.planning.capturefabric import (
+    MAX_CPU_SHARE,
     SCHEMA,
     capture_fabric,
     had_company,
-    manifest_doubts,
-    of_another_time,
+    manifest_notes,
     rates_of,
+    stale_manifest,
 )
 from gradwire.traces.analysis.linerate import FabricRates
 from gradwire.traces.trace import CaptureFile
@@ -74,11 +76,11 @@ def of_a_file(first_s: float, last_s: float) -> CaptureFile:
 def test_a_manifest_is_of_other_captures_if_no_file_has_a_packet_from_its_time(tmp_path: Path) -> None:
     folder = write(tmp_path, started_ns=1000 * 10**9, seconds=20.0)
     theirs, others = of_a_file(1005, 1015), of_a_file(1030, 1040)
-    assert of_another_time([folder], [theirs, others]) == ""
+    assert stale_manifest([folder], [theirs, others]) == ""
     assert capture_fabric([folder], [theirs, others]) is not None  # one clock may be off
-    assert "manifest.json is of another capture" in of_another_time([folder], [others, of_a_file(900, 999)])
+    assert "manifest.json is of another capture" in stale_manifest([folder], [others, of_a_file(900, 999)])
     assert capture_fabric([folder], [others]) is None
-    assert of_another_time([write(tmp_path)], [others]) == ""  # it does not say when
+    assert stale_manifest([write(tmp_path)], [others]) == ""  # it does not say when
 
 
 @pytest.mark.parametrize(
@@ -88,19 +90,35 @@ def test_a_manifest_is_of_other_captures_if_no_file_has_a_packet_from_its_time(t
         ({"cpu_stolen": 0.3}, "other guests of the machine's host used 30% of the processors"),
         ({"cut_short": "interrupted"}, "the job was cut short"),
         ({"check_times": {"agrees": False}}, "not those of the job's logs"),
+        ({"check": {"agrees": False}}, "not what the job logged"),
+        ({"check_trimmed": {"agrees": False}}, "not read as the whole packets were"),
     ],
 )
 def test_what_capture_found_wrong_with_its_times_is_said(
     tmp_path: Path, found: dict[str, object], said: str
 ) -> None:
-    (doubt,) = manifest_doubts([write(tmp_path, **found)])
+    (doubt,) = manifest_notes([write(tmp_path, **found)], [])
     assert said in doubt
 
 
 def test_a_good_capture_and_values_that_are_none_raise_no_doubt(tmp_path: Path) -> None:
     good = {"cpu_beside": 0.02, "cpu_stolen": 0.0, "cut_short": None, "check_times": {"agrees": True}}
-    assert manifest_doubts([write(tmp_path, **good)]) == ()
-    assert manifest_doubts([write(tmp_path, cpu_beside="much", cpu_stolen=[], check_times=7)]) == ()
+    assert manifest_notes([write(tmp_path, **good)], []) == ()
+    assert manifest_notes([write(tmp_path, check_times=7, check=[], check_trimmed=None)], []) == ()
+
+
+@pytest.mark.parametrize("value", ["much", [], True, -1, 10**400, float("nan"), float("inf")])
+@pytest.mark.parametrize("key", ["cpu_beside", "cpu_stolen", "started_ns", "seconds"])
+def test_numbers_that_cannot_be_say_nothing(tmp_path: Path, key: str, value: object) -> None:
+    whole: dict[str, object] = {"started_ns": 10**18, "seconds": 20.0}
+    folder = write(tmp_path, **{**whole, key: value})
+    files = [of_a_file(10**9 + 1, 10**9 + 2)]
+    assert manifest_notes([folder], files) == ()
+    assert capture_fabric([folder], files) is not None
+
+
+def test_shares_of_the_processors_are_doubted_from_where_capture_does() -> None:
+    assert MAX_CPU_SHARE == MAX_CPU_STOLEN == MAX_CPU_BESIDE
 
 
 def test_jobs_beside_the_captured_one_are_known_from_the_manifest(tmp_path: Path) -> None:

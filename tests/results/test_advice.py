@@ -356,6 +356,42 @@ def test_a_model_far_from_what_was_measured_is_not_trusted(factor: float) -> Non
     assert "too far off to trust" in " ".join(made.not_said)
 
 
+def paused(analysis: Analysis, number: int) -> Analysis:
+    """Twenty seconds longer in one iteration, in which rank 5 computes."""
+    assert analysis.shares is not None
+    pause_ns = 20_000 * MS
+    some = tuple(
+        replace(one, time_ns=one.time_ns + pause_ns, compute_ns=one.compute_ns + pause_ns * (one.rank == 5))
+        if one.iteration == number
+        else one
+        for one in analysis.exposures
+    )
+    iterations = tuple(
+        replace(one, time_ns=one.time_ns + pause_ns) if one.iteration == number else one
+        for one in analysis.iterations
+    )
+    return replace(analysis, exposures=some, iterations=iterations, shares=shares(some, 0))
+
+
+def test_an_iteration_with_a_checkpoint_is_not_modelled_and_its_computing_names_no_late_rank() -> None:
+    slow = {2: 2}
+    made = advice(paused(seen(ring_ns(RATE_BPS), slow), 2), ring_job(slow))
+    assert made.iterations in {(0, 1), (3, 4)}
+    assert [change.what for change in of_kind(made, "rank")] == ["rank 2 computes like the others (×0.5)"]
+
+
+def test_asynchronous_servers_are_modelled_up_to_a_checkpoint() -> None:
+    job = with_set_up(first_come_job([[5] * 20] * 2, 3, NBYTES)[0])
+    analysis = of_servers(20, 2 * 700 * MS)
+    assert analysis.shares is not None
+    made = advice(
+        replace(analysis, shares=replace(analysis.shares, long=(6,))),
+        job,
+        parse_fabric("star:hosts=3,rate=50M"),
+    )
+    assert made.iterations == tuple(range(6))
+
+
 def test_of_few_iterations_no_late_rank_is_named() -> None:
     slow = {2: 2}
     analysis = seen(ring_ns(RATE_BPS), slow)

@@ -52,6 +52,11 @@ def test_times_that_are_not_valid_claim_nothing(verdicts: tuple[str, str]) -> No
     assert (cell.change, cell.low, cell.high) == ("not valid", None, None)
 
 
+def test_more_repeats_are_not_asked_for_a_refused_cell() -> None:
+    (cell,) = compared({"a": MatrixCell("a", "refused", ())}, {"a": MatrixCell("a", "valid", STEADY)})
+    assert (cell.change, cell.difference) == ("refused", None)
+
+
 @pytest.mark.long
 def test_equal_distributions_are_rarely_called_different() -> None:
     """Of 200 pairs of ten repeats from one distribution, about 5 % may be; the bootstrap of medians is

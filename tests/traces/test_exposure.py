@@ -28,7 +28,11 @@ def reduce(tag: int, nbytes: int, begun: dict[int, int], done: dict[int, int]) -
     return Operation("allreduce", "allreduce", tag, nbytes, 0, 0, begun, done, recognised=RING)
 
 
-def world(operations: list[Operation]) -> Job:
+def send(src: int, dst: int, begin: int, end: int) -> Operation:
+    return Operation("message", "send", 1, 10, src, dst, {src: begin}, {src: end, dst: end})
+
+
+def world(operations: list[Operation], synchronous: bool | None = None) -> Job:
     first = min(operation.begin_ns for operation in operations)
     messages = SimpleNamespace(first_ns=np.array([first]))
     algorithms = tuple(operation.recognised for operation in operations)
@@ -39,6 +43,7 @@ def world(operations: list[Operation]) -> Job:
         labels=labels,
         starts=starts(operations, labels.iterations),
         algorithms=algorithms,
+        shape=SimpleNamespace(synchronous=synchronous),
     )
     return cast(Job, made)
 
@@ -76,9 +81,6 @@ def test_while_a_bucket_is_in_flight_and_the_next_begins_the_rank_computes() -> 
 
 
 def test_a_worker_waits_for_its_server_and_computes_before_its_push() -> None:
-    def send(src: int, dst: int, begin: int, end: int) -> Operation:
-        return Operation("message", "send", 1, 10, src, dst, {src: begin}, {src: end, dst: end})
-
     ops = [
         send(0, 1, 0, 10),
         send(1, 0, 40, 50),
@@ -110,6 +112,18 @@ def test_stragglers_are_those_that_begin_last_after_the_warm_up() -> None:
     )
     (only,) = stragglers(job)
     assert (only.rank, only.times_last, only.mean_late_ns) == (1, 2, 25)
+    (only,) = stragglers(job, left_out={job.labels.iterations[-1]})
+    assert only.times_last == 1
+
+
+@pytest.mark.parametrize(("synchronous", "late"), [(True, [1]), (None, [1]), (False, [])])
+def test_nobody_waits_for_a_push_to_an_asynchronous_server(synchronous: bool | None, late: list[int]) -> None:
+    """Workers 1 and 2 push to server 0 four times; the first is the later one."""
+    at_ns = {2: 10, 1: 20}
+    pushes = [send(rank, 0, 100 * n + at, 100 * n + 50) for n in range(4) for rank, at in at_ns.items()]
+    pulls = [send(0, rank, 100 * n + 60, 100 * n + 80) for n in range(4) for rank in at_ns]
+    job = world(sorted([*pushes, *pulls], key=lambda one: one.begin_ns), synchronous)
+    assert [one.rank for one in stragglers(job)] == late
 
 
 @cache

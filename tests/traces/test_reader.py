@@ -187,6 +187,19 @@ def test_a_manifest_says_how_large_sockets_were(
     assert open_trace([tmp_path]).messages.socket_nbytes == socket_nbytes
 
 
+def test_a_manifest_of_another_time_says_nothing_of_sockets(tmp_path: Path) -> None:
+    for path in EIGHT.glob("*.pcap"):
+        shutil.copy(path, tmp_path)
+    first_ns = min(file.first_ns for file in open_trace([tmp_path]).files)
+    made = {"schema": "gradwire.capture/1", "host_sysctls": {"net/ipv4/tcp_wmem": "1 2 3"}, "seconds": 60}
+    for begun_ns, is_of_these in ((first_ns - 10**9, True), (first_ns - 3600 * 10**9, False)):
+        (tmp_path / "manifest.json").write_text(json.dumps({**made, "started_ns": begun_ns}))
+        trace = open_trace([tmp_path])
+        assert (trace.messages.socket_nbytes, trace.is_emulated) == (
+            (3, True) if is_of_these else (None, False)
+        )
+
+
 @pytest.mark.parametrize(
     ("said", "queued_nbytes"), [("64660", 64_660 + 65_536), ("99999999", None), ("much", None), (None, None)]
 )

@@ -34,6 +34,22 @@ def test_the_length_and_its_parts_are_those_of_all_iterations_but_the_warm_up(an
     assert "takes 300 ms (without the first, the warm-up)" in sentences(second)[0]
 
 
+def test_what_the_parts_leave_out_and_a_single_iteration_are_said(analysis: Analysis) -> None:
+    assert analysis.shares is not None
+    long = replace(analysis.shares, long=(4, 7))
+    said = "The parts are without iteration 4, iteration 7, which took more than 5 times as long."
+    assert said in sentences(replace(analysis, shares=long))[0]
+    assert "The parts are without" not in sentences(analysis)[0]
+    only = replace(analysis.shares, n_iterations=1, n_warm_up=0)
+    assert "(the only one seen, perhaps with" in sentences(replace(analysis, shares=only))[0]
+
+
+def test_asynchronous_servers_have_no_late_worker(analysis: Analysis) -> None:
+    assert analysis.shape is not None
+    servers = replace(analysis.shape, kind="parameter-server", synchronous=False)
+    assert "wait for no worker" in sentences(replace(analysis, shape=servers, stragglers=()))[1]
+
+
 def test_a_link_that_bounded_the_job_leaves_no_doubt_about_compute(analysis: Analysis) -> None:
     bound = replace(analysis, job_bound=replace(analysis.job_bound, bound="link"))
     assert "50% is compute, 30% communication" in sentences(bound)[0]

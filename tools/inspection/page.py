@@ -172,7 +172,8 @@ def _tiles(analysis: Analysis) -> Iterator[Tile]:
     if (shares := analysis.shares) is not None:
         yield Tile("iteration", show_s(shares.time_ns / 1e9), f"median of {shares.n_iterations}")
     if shares is not None and not analysis.shares_refused:
-        yield Tile("exposed communication", f"{shares.exposed:.0%}", "of the ranks' time")
+        left = f", without {show_count(len(shares.long), 'long iteration')}" if shares.long else ""
+        yield Tile("exposed communication", f"{shares.exposed:.0%}", f"of the ranks' time{left}")
         yield Tile("waiting", f"{shares.wait:.0%}", "for a later rank")
     late = max(analysis.stragglers, key=lambda one: (one.times_last, one.mean_late_ns), default=None)
     if late is not None and late.times_last:

@@ -81,5 +81,5 @@ def _sentences(cells: Sequence[ComparedCell]) -> list[str]:
     if counts["too few repeats"]:
         lines.append(f"too few repeats: both sides need {MIN_REPEATS} or more: --repeat {MIN_REPEATS}")
     if counts[NOT_VALID]:
-        lines.append("not valid: such times may be the machine's own, so nothing is said of them")
+        lines.append("not valid: such times may be the machine's own, so no change is claimed")
     return lines

@@ -11,8 +11,7 @@ from rich.progress import Progress
 from gradwire.planning.capturefabric import (
     capture_fabric,
     had_company,
-    manifest_doubts,
-    of_another_time,
+    manifest_notes,
     rates_of,
 )
 from gradwire.results.advice import Step, advise
@@ -27,7 +26,6 @@ from gradwire.traces.analysis.tables import frames, write_csv
 from gradwire.traces.dataframes import write_parquet
 from gradwire.traces.reader import capture_paths, open_captures
 from gradwire.traces.recognition.recognise import workload_of
-from gradwire.traces.trace import CaptureFile
 from gradwire.traces.units import parse_bps
 
 
@@ -56,7 +54,7 @@ def inspect_captures(  # noqa: PLR0913 - a parameter for each option
     trace = open_captures(captures, rank_map)
     fabric = capture_fabric(captures, trace.files)
     analysis, job = analyse_trace(trace, line_rate_bps, rates_of(fabric) if fabric else None)
-    analysis = replace(analysis, notes=(*_of_the_manifest(captures, trace.files), *analysis.notes))
+    analysis = replace(analysis, notes=(*manifest_notes(captures, trace.files), *analysis.notes))
     advice = None
     if job is not None:
         with trying(quiet=as_json) as step:
@@ -87,12 +85,6 @@ def inspect_captures(  # noqa: PLR0913 - a parameter for each option
     print_analysis(analysis, advice)
     for path in written:
         print(plain(f"wrote {path}"))
-
-
-def _of_the_manifest(captures: Sequence[Path], files: Sequence[CaptureFile]) -> tuple[str, ...]:
-    """Notes: what `capture` found wrong, or that the manifest is of another capture."""
-    another = of_another_time(captures, files)
-    return (another,) if another else manifest_doubts(captures)
 
 
 def _positive_bps(text: str) -> int:

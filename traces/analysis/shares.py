@@ -57,7 +57,7 @@ def shares(exposures: Sequence[Exposure], warm_up: int) -> Shares | None:
         return None
     times = iteration_times(chosen)
     usual_ns = median(times.values())
-    long = {iteration for iteration, time_ns in times.items() if time_ns > LONG * usual_ns}
+    long = {iteration for iteration, time_ns in times.items() if time_ns > LONG * usual_ns > 0}
     usual = [one for one in chosen if one.iteration not in long]
     whole = sum(one.time_ns for one in usual) or 1
     return Shares(

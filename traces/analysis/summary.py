@@ -75,12 +75,20 @@ def _length(analysis: Analysis) -> str:
         others = f"{shares.exposed + shares.wait:.0%} communication or waiting for other ranks"
         return (
             f"Seen from {_seen_from(analysis)} only: {said[0].lower()}{said[1:]}, of which {compute}, "
-            f"and {others}, which only their captures tell apart."
+            f"and {others}, which only their captures tell apart.{_long(shares)}"
         )
     return (
         f"{said}: of the ranks' time in it {compute}, {shares.exposed:.0%} communication that no compute "
-        f"hides, and {shares.wait:.0%} waiting for a later rank."
+        f"hides, and {shares.wait:.0%} waiting for a later rank.{_long(shares)}"
     )
+
+
+def _long(shares: Shares) -> str:
+    """What the parts leave out, as a sentence of its own."""
+    if not shares.long:
+        return ""
+    named = show_first([f"iteration {number}" for number in shares.long], MOST_NAMED)
+    return f" The parts are without {named}, which took more than {LONG} times as long."
 
 
 def _seen_from(analysis: Analysis) -> str:
@@ -111,9 +119,6 @@ def _spread(shares: Shares) -> str:
     if shares.n_warm_up:
         left = "the first" if shares.n_warm_up == 1 else f"the first {shares.n_warm_up}"
         some.append(f"without {left}, the warm-up")
-    if shares.long:
-        n_long = show_count(len(shares.long), "iteration")
-        some.append(f"what follows is without {n_long} of over {LONG} times that")
     return f" ({'; '.join(some)})" if some else ""
 
 
