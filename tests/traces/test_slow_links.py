@@ -74,7 +74,8 @@ def test_ranks_begin_and_end_when_they_say_so(sample: str) -> None:
     done = [o.done[s.rank] - log["bucket_done"] for o, s, log, _ in some]
     assert percentile(begun, 95) <= 10
     assert percentile(done, 95) <= 10
-    assert abs(float(np.median(done))) <= 0.5 * MS  # the last byte sent leaves 1.3 to 4.9 ms later
+    assert abs(float(np.median(done))) <= 0.5 * MS
+    assert float(np.percentile(done, 95)) <= MS  # where the last byte sent leaves 1.3 to 4.9 ms later, too
 
 
 @pytest.mark.parametrize(("sample", "iteration_ms"), [(LEAF_SPINE, 240), (STAR, 75)])
