@@ -253,13 +253,10 @@ def _usual(name: str, n_ranks: int, nbytes: int, root: int, most_sends: int) -> 
     made: Iterable[Send] = ()
     if name == "broadcast":
         made = broadcast(n_ranks, nbytes, root)
-    elif nbytes % ELEMENT_NBYTES == 0 and _n_sends(n_ranks, nbytes) <= most_sends:
-        made = gloo_ring(n_ranks, nbytes)
+    elif nbytes % ELEMENT_NBYTES == 0:
+        n_sends = gloo_ring_sends(n_ranks, nbytes, GLOO_MAX_SEGMENT_NBYTES)
+        made = gloo_ring(n_ranks, nbytes) if n_sends <= most_sends else ()
     return Counter((send.src, send.dst, send.nbytes) for send in made)
-
-
-def _n_sends(n_ranks: int, nbytes: int) -> int:
-    return gloo_ring_sends(n_ranks, nbytes, GLOO_MAX_SEGMENT_NBYTES)
 
 
 def _announced(messages: Messages) -> Sends:
